@@ -248,7 +248,7 @@ func (w *scratch) int8Values(
 	layout := x.packing(p).valueLayout(Block)
 	layout.overwrite = st.overwrite
 	accumulateInt8(st.o[row*p.oStride:], x.weights, b.vTyped, w.alpha[at:], x.scales, t.rows,
-		p.oStride, &layout)
+		p.oStride, Block, 1, &layout)
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
 	}

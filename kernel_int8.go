@@ -34,16 +34,18 @@ func weightsInt8(w []int16, f, p, scales []float32, visible []uint64, rows int) 
 	weightsInt8Generic(w, f, p, scales, visible, rows)
 }
 
-// accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), or with 0 in the place of
-// o_rc·alpha_r if b.overwrite.
-func accumulateInt8(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride int,
-	b *panelLayout) {
+// accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
+// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels.
+func accumulateInt8(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride, wStride,
+	fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	operand.Reads(w, (rows-1)*Block+roundUp(b.keys, 4))
-	operand.Reads(alpha, rows)
-	operand.Reads(f, rows)
+	operand.ReadsRows(w, rows, wStride, roundUp(b.keys, 4))
+	operand.ReadsRows(f, rows, fStride, 1)
+	if alpha != nil {
+		operand.Reads(alpha, rows)
+	}
 	readsTyped(I8, v, b)
-	accumulateInt8Generic(o, w, v, alpha, f, rows, oStride, b)
+	accumulateInt8Generic(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // quantizeToken is dst = rint(x/scale), and returns the scale: NaN if some element is not finite.

@@ -69,18 +69,20 @@ func weightsRow(w []int16, f *float32, p, scales []float32, seen uint64) {
 	}
 }
 
-// accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), or with 0 in the
-// place of o_rc·alpha_r if b.overwrite.
-func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride int,
-	b *panelLayout) {
+// accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
+// of o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil.
+func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
 	for r := range rows {
 		for c := range b.cols {
 			e := &o[r*oStride+c]
-			before := float32(0)
-			if !b.overwrite {
-				before = float32(*e * alpha[r])
+			switch {
+			case b.overwrite:
+				*e = 0
+			case alpha != nil:
+				*e *= alpha[r]
 			}
-			*e = f32.FMA(float32(integerProduct(w[r*Block:], v, c, b)), f[r], before)
+			*e = f32.FMA(float32(integerProduct(w[r*wStride:], v, c, b)), f[r*fStride], *e)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_typed
+		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_typed matmul_int8
 		vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
@@ -24,7 +24,8 @@ var layerTable = []layers.Layer{
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_int8 kernel_int8_generic kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
+		kernel_prefetch kernel_int8 kernel_int8_generic
+		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
 		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
 	{Name: "tuning", Files: "tuning"},
 	{Name: "types", Files: "view options format errors"},

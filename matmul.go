@@ -220,6 +220,7 @@ type Matrix struct {
 	format Format
 	formatTraits
 	b, h, inner, cols int
+	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
 	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says
@@ -322,7 +323,7 @@ func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
 	for first := 0; first < dst.L; first += all.part {
 		*q = all.step(&j.scratch, first)
 		workers := p.workersFor(q.cost())
-		if q.rotating = m.rotation > 1; q.rotating {
+		if q.rotating = q.prepares(); q.rotating {
 			p.runProduct(j, workers, q.rotationCost(), q.rotations())
 			q.rotating = false
 		}
@@ -352,6 +353,9 @@ type projection struct {
 	rotating bool // units are rows of a that are rotated, not yet products
 	source   Tensor
 
+	ints   []int16   // of a matrix with Int8: rows of a, in the order of inGroupOrder
+	scales []float32 // and their scales, one for each int8Group of a row
+
 	rows, cols int  // of a unit of work
 	gathered   bool // blocks of dst are computed in scratch memory
 }
@@ -370,17 +374,26 @@ func (p projection) step(w *scratch, first int) projection {
 	if first > 0 {
 		p.dst.Data, p.a.Data = p.dst.Data[first*p.dst.SL:], p.a.Data[first*p.a.SL:]
 	}
-	if p.m.rotation > 1 {
+	if p.prepares() {
 		p.source = p.a
-		w.rotated = grow(w.rotated, p.a.B*p.a.H*n*p.a.D)
+		rows := p.a.B * p.a.H * n
+		w.rotated = grow(w.rotated, rows*p.a.D)
 		p.a = BHLD(w.rotated, p.a.B, p.a.H, n, p.a.D)
+		if p.m.int8 {
+			w.ints = grow(w.ints, rows*roundUp(p.a.D, 4))
+			w.scales = grow(w.scales, rows*int8Groups(p.a.D))
+			p.ints, p.scales = w.ints, w.scales
+		}
 	}
 	return p
 }
 
+// prepares reports whether rows of a are rotated, or become integers, before they are multiplied.
+func (p *projection) prepares() bool { return p.m.rotation > 1 || p.m.int8 }
+
 // rotations is the number of units of rows to rotate.
 func (p *projection) rotations() int {
-	if p.m.rotation == 1 {
+	if !p.prepares() {
 		return 0
 	}
 	return (p.a.B*p.a.H*p.a.L + rotationRows - 1) / rotationRows
@@ -393,7 +406,12 @@ func (p *projection) rotate(i int) {
 		row := p.a.Data[r*p.a.D:][:p.a.D]
 		at := p.source.offset(r/p.a.L/p.a.H, r/p.a.L%p.a.H, r%p.a.L)
 		copy(row, p.source.Data[at:])
-		rotate(row, 1, len(row), len(row), p.m.rotation)
+		if p.m.rotation > 1 {
+			rotate(row, 1, len(row), len(row), p.m.rotation)
+		}
+		if p.m.int8 {
+			p.quantize(r, row)
+		}
 	}
 }
 
@@ -411,7 +429,7 @@ func (p *projection) check() error {
 	if p.bias != nil && len(p.bias) != p.m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}
-	if p.part = max(1, p.dst.L); p.m.rotation > 1 {
+	if p.part = max(1, p.dst.L); p.prepares() {
 		p.part = max(1, min(p.part, rotatedElements/max(1, p.a.B*p.a.H*p.a.D)))
 	}
 	right := rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}

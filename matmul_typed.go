@@ -14,7 +14,9 @@ const widenedCols = 4 * panel
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
-	if u.rows <= maxTypedRows {
+	if p.m.int8 {
+		p.multiplyInt8(dst, stride, u)
+	} else if u.rows <= maxTypedRows {
 		p.multiplyPacked(dst, a, stride, u)
 	} else {
 		p.multiplyWidened(dst, a, stride, u)

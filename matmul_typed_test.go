@@ -167,6 +167,89 @@ func inSmallUnits(t *testing.T, p *projection) {
 	}
 }
 
+// int8Product is a·b by the definition of products in integers, bias left out.
+func int8Product(a, b Tensor) []float32 {
+	rotation := matrixRotation(a.D)
+	a = contiguous(a)
+	rotateGeneric(a.Data, a.B*a.H*a.L, a.D, a.D, rotation)
+	var want []float32
+	for i := range a.B {
+		for h := range a.H {
+			for l := range a.L {
+				for c := range b.D {
+					column, columnScale := storedColumn(I8, &b, i, h, c)
+					var sum float32
+					for g := 0; g < a.D; g += 128 {
+						row, scale := integersOf(a.row(i, h, l)[g:min(a.D, g+128)])
+						var n int64
+						for k, e := range row {
+							n += int64(e) * int64(column[g+k])
+						}
+						sum = f32.FMA(float32(n), scale, sum)
+					}
+					want = append(want, float32(sum*columnScale))
+				}
+			}
+		}
+	}
+	return want
+}
+
+// Products in integers are what their definition says, however they are packed and divided.
+func TestInt8ProductsAreTheirDefinition(t *testing.T) {
+	shareSmallCalls(t)
+	hosts := random(t.Name())
+	type operands struct {
+		dst, a, b  Tensor
+		bias, want []float32
+	}
+	var all []operands
+	for i, s := range typedShapes {
+		if few() && i%2 == 1 {
+			continue
+		}
+		dst, a, b, bias, _ := productOperands(s)
+		all = append(all, operands{dst, a, b, bias, int8Product(a, b)})
+	}
+	forEach(t, func(t *testing.T) {
+		for _, o := range all {
+			dst, a, b, bias, want := o.dst, o.a, o.b, o.bias, o.want
+			what := fmt.Sprint(a.B, a.H, a.L, a.D, b.D)
+			anyTuning(t, hosts)
+			x, config := b, MatrixConfig{Format: I8, Int8: true, Transposed: hosts.IntN(2) == 0}
+			if config.Transposed {
+				x = transposedView(b)
+			}
+			m, err := PackMatrix(x, config)
+			must(t, err)
+			must(t, m.MatMul(dst, a, nil))
+			checkProductResult(t, what, dst, nil, want)
+			must(t, threeWorkers().MatMul(dst, a, m, bias))
+			checkProductResult(t, what+" by a pool", dst, bias, want)
+			inSmallUnits(t, &projection{dst: dst, a: a, m: m})
+			checkProductResult(t, what+" in many units", dst, nil, want)
+			must(t, m.Close())
+		}
+	})
+}
+
+// A row of inputs that is not finite is NaN, and no other is.
+func TestInt8ProductsNotFinite(t *testing.T) {
+	m, err := PackMatrix(tensor(random("weights"), normal, 1, 1, 300, 20), MatrixConfig{Format: I8,
+		Int8: true})
+	must(t, err)
+	for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
+		a, dst := tensor(random("inputs"), normal, 1, 1, 5, 300), zeros(1, 1, 5, 20)
+		a.row(0, 0, 3)[290] = bad
+		must(t, m.MatMul(dst, a, nil))
+		for i, e := range dst.Data {
+			if (e != e) != (i/20 == 3) {
+				t.Fatalf("%v in row 3: element %d of row %d is %v", bad, i%20, i/20, e)
+			}
+		}
+	}
+}
+
 // Columns of I8 that are zero, subnormal or as large as can be have products, too.
 func TestMatrixOfExtremeColumns(t *testing.T) {
 	const inner = 9
@@ -260,8 +343,11 @@ func TestPackErrors(t *testing.T) {
 				"w.SL is -1, want at least 0")
 		}
 	}
-	_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: I8, Int8: true})
-	mustFail(t, "Int8", err, ErrUnsupported, "MatrixConfig.Int8 is true, want false in this version")
+	for _, typ := range matrixTypes[:3] {
+		_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: typ, Int8: true})
+		text := fmt.Sprintf("MatrixConfig.Format is %v with Int8, want I8", typ)
+		mustFail(t, "Int8", err, ErrOption, text)
+	}
 	// NaN and infinities are numbers for the other types, and stay in their column.
 	for _, typ := range matrixTypes[:3] {
 		x := zeros(1, 1, 4, 20)

@@ -61,6 +61,8 @@ type scratch struct {
 	k, v    []float32     // the packed block
 	writer  tokenWriter   // rows on their way into a cache or store
 	rotated []float32     // rows on their way into a product
+	ints    []int16       // the same as integers
+	scales  []float32     // and their scales
 	int8    int8Rows      // of calls in integers
 
 	fitted sizes // what the slices are long enough for

@@ -1,0 +1,70 @@
+package attn
+
+// Products by matrices with MatrixConfig.Int8: rows of a become integers with a scale for each
+// int8Group inputs, and their products with the matrix's integers are exact sums.
+
+// int8Group inputs have one scale: a sum of so many products is below 2²⁴, so float32 holds it.
+const int8Group = 128
+
+// int8Groups is the number of scales of a row of inputs.
+func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
+
+// quantize makes integers of row r of a, group by group. Where one has an element that is not
+// finite, its scale and with it the products are NaN.
+func (p *projection) quantize(r int, row []float32) {
+	var bytes [int8Group]int8
+	ints := p.ints[r*roundUp(len(row), 4):][:roundUp(len(row), 4)]
+	scales := p.scales[r*int8Groups(len(row)):]
+	for g := 0; g*int8Group < len(row); g++ {
+		part := row[g*int8Group : min(len(row), (g+1)*int8Group)]
+		scales[g] = quantizeToken(bytes[:len(part)], part)
+		inGroupOrder(ints[g*int8Group:][:roundUp(len(part), 4)], bytes[:len(part)])
+	}
+}
+
+// multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
+// inputs the exact sum of products times the scale of the group, added in ascending order.
+func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
+	inner := roundUp(p.m.inner, 4)
+	groups := int8Groups(p.m.inner)
+	first := (u.b*p.a.H+u.h)*p.a.L + u.row
+	for k := 0; k < p.m.inner; k += productInner {
+		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
+		steps := layout.keys
+		for g := 0; g < steps; g += int8Group {
+			layout.keys = min(int8Group, steps-g)
+			layout.overwrite = k+g == 0
+			at := first*groups + (k+g)/int8Group
+			addInt8(dst, p.ints[first*inner+k+g:], part[g*panel:], p.scales[at:], u, stride, inner, groups,
+				&layout)
+		}
+	}
+}
+
+// addInt8 is accumulateInt8 for any number of columns.
+func addInt8(dst []float32, w []int16, v []byte, f []float32, u *productBlock, stride, wStride,
+	fStride int, b0 *panelLayout) {
+	const step = productRows
+	whole := u.cols / panel * panel
+	part := *b0
+	for r := 0; r < u.rows; r += step {
+		rows, w, f := min(step, u.rows-r), w[r*wStride:], f[r*fStride:]
+		if part.cols = whole; whole > 0 {
+			accumulateInt8(dst[r*stride:], w, v, nil, f, rows, stride, wStride, fStride, &part)
+		}
+		if whole == u.cols {
+			continue
+		}
+		// The kernels write whole panels: the last columns go through a buffer.
+		var buffer [step * panel]float32
+		for i := range rows {
+			copy(buffer[i*panel:], dst[(r+i)*stride+whole:][:u.cols-whole])
+		}
+		part.cols = panel
+		accumulateInt8(buffer[:], w, v[whole/panel*b0.panelStride:], nil, f, rows, panel, wStride, fStride,
+			&part)
+		for i := range rows {
+			copy(dst[(r+i)*stride+whole:][:u.cols-whole], buffer[i*panel:])
+		}
+	}
+}
