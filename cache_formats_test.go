@@ -517,12 +517,16 @@ func (r *integerRow) addIntegers(st *rowState, block int, p []float32, visible u
 	if top == 0 {
 		return
 	}
+	up := float32(1) // beyond float32's exponents the quotient is that of numbers 2⁶⁴ times as large
+	if top < 0x1p-100 {
+		up = 0x1p64
+	}
 	sums := make([]int64, r.v.D)
 	for j := range p {
 		if visible>>j&1 == 0 {
 			continue
 		}
-		n := min(int64(math.RoundToEven(float64(float32(p[j]*float32(32767/top))))), 32767)
+		n := min(int64(math.RoundToEven(float64(float32(p[j]*up*float32(32767/(top*up)))))), 32767)
 		for x, e := range r.v.row(r.b, r.kv, block+j) {
 			sums[x] += n * int64(e)
 		}

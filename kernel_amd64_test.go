@@ -19,9 +19,10 @@ var gatedInstructions = map[string]string{
 		VPACKUSDW VPERMILP[SD] VPEXTR[BW] VSHUFPS VSUB[PS]S VUCOMISS VUNPCK[HL]P[SD] VXORPS VZEROUPPER`,
 	"avx2": `VEXTRACTI128 VPADD[DQ] VPAND(N)? VPBROADCAST[BDQ] VPCMPEQ[BD] VPCMPGTD
 		VPERM(D|PS|Q|PD) VPMADD(UBSW|WD) VPMAX(SD|UD) VPMOVMSKB VPMOVZX(BD|WD) VPOR VPSHUFB VPSHUFD
-		VPSLL[DW] VPSLLVD VPSRAD VPSRLD VPSRLDQ VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
-	"fma3": `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
-	"f16c": `VCVTPH2PS VCVTPS2PH`,
+		VPACKSSDW VPSLL[DW] VPSLLVD VPSRA[DW] VPSRLD VPSRLDQ VPSUBD VPXOR VPUNPCK[HL](DQ|QDQ)`,
+	"fma3":       `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
+	"f16c":       `VCVTPH2PS VCVTPS2PH`,
+	"avx512vnni": `VPDPWSSD`,
 	// F and DQ
 	"avx512": `KMOVW VBLENDMPS VEXTRACTF32X8 VEXTRACTI32X8 VMOV[AU]PS\.Z VMOVDQU32
 		VMULPS\.Z VPTERNLOGD VPXORD`,
@@ -31,7 +32,7 @@ var gatedInstructions = map[string]string{
 func allowedInstructions(avx512 bool) *regexp.Regexp {
 	var all []string
 	for gate, list := range gatedInstructions {
-		if avx512 || gate != "avx512" {
+		if avx512 || !strings.HasPrefix(gate, "avx512") {
 			all = append(all, strings.Fields(list)...)
 		}
 	}

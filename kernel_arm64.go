@@ -127,3 +127,19 @@ func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
 //
 //go:noescape
 func rotateSIMD(x *float32, n, block int, factor float32)
+
+// Kernels in integers.
+
+const noIntegers = "attn: no kernels in integers for NEON"
+
+func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	panic(noIntegers)
+}
+func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout) {
+	panic(noIntegers)
+}
+func weightsInt8SIMD(w *int16, f, p, scales *float32, visible *uint64, rows int) (small bool) {
+	panic(noIntegers)
+}

@@ -8,7 +8,7 @@ import (
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	all := slices.Concat(kernelTests, typedKernelTests)
+	all := slices.Concat(kernelTests, typedKernelTests, int8KernelTests)
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {

@@ -32,7 +32,8 @@ func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows i
 
 // weightsInt8Generic makes integers of weights: w_j = p_j·scale_j, rounded once, for the keys that
 // a row sees, t the largest of them; integers rint(w_j·(32767/t)) and the row's scale t/32767. All
-// are 0 where t is, and the scale is NaN where some w_j is.
+// integers are 0 where t is 0 or not finite. Where 32767/t might overflow, both are first
+// multiplied by 2⁶⁴, which is exact.
 func weightsInt8Generic(w []int16, f, p, scales []float32, visible []uint64, rows int) {
 	for r := range rows {
 		seen := ^uint64(0)
@@ -59,12 +60,16 @@ func weightsRow(w []int16, f *float32, p, scales []float32, seen uint64) {
 		}
 	}
 	clear(w)
-	if *f = float32(top / 32767); top == 0 || top != top {
+	if *f = float32(top / 32767); top == 0 || !(top <= math.MaxFloat32) {
 		return
 	}
-	factor := float32(32767 / top)
+	up := float32(1)
+	if top < 0x1p-100 {
+		up = 0x1p64
+	}
+	factor := float32(32767 / (top * up))
 	for j, e := range products {
-		n := min(math.RoundToEven(float64(float32(e*factor))), 32767)
+		n := math.RoundToEven(float64(float32(float32(e*up) * factor)))
 		w[j/4*4+[4]int{0, 2, 1, 3}[j%4]] = int16(n)
 	}
 }

@@ -75,3 +75,17 @@ func largestSIMD(x *float32, n int) float32                    { panic(unreachab
 func quantizeSIMD(dst *int8, x *float32, n int, scale float32) { panic(unreachable) }
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)      { panic(unreachable) }
 func rotateSIMD(x *float32, n, block int, factor float32)      { panic(unreachable) }
+
+// Kernels in integers.
+
+func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	panic(unreachable)
+}
+func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout) {
+	panic(unreachable)
+}
+func weightsInt8SIMD(w *int16, f, p, scales *float32, visible *uint64, rows int) (small bool) {
+	panic(unreachable)
+}

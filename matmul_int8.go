@@ -61,8 +61,8 @@ func addInt8(dst []float32, w []int16, v []byte, f []float32, u *productBlock, s
 			copy(buffer[i*panel:], dst[(r+i)*stride+whole:][:u.cols-whole])
 		}
 		part.cols = panel
-		accumulateInt8(buffer[:], w, v[whole/panel*b0.panelStride:], nil, f, rows, panel, wStride, fStride,
-			&part)
+		last := v[whole/panel*b0.panelStride:]
+		accumulateInt8(buffer[:], w, last, nil, f, rows, panel, wStride, fStride, &part)
 		for i := range rows {
 			copy(dst[(r+i)*stride+whole:][:u.cols-whole], buffer[i*panel:])
 		}

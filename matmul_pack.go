@@ -40,16 +40,16 @@ type MatrixConfig struct {
 //     the product is one chain of fused multiply-adds over the integers in ascending order, from
 //     +0, times the scale, rounded once; then bias is added.
 //   - I8 with c.Int8: the rotated row of a becomes integers, too, with a scale for each 128 inputs.
-//     The product is one chain of fused multiply-adds, from +0, of the exact sum of products of each
-//     128 inputs with their scale; then it is multiplied by the output's scale. A NaN or ±Inf in a
-//     row makes it NaN.
+//     The product is one chain of fused multiply-adds, from +0, of the exact sum of products of
+//     each 128 inputs with their scale; then it is multiplied by the output's scale. A NaN or ±Inf
+//     in a row makes it NaN.
 //
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are.
 //
 // An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is
-// so large that sums in a rotation may overflow, and Int8 of another format. A view that is not valid
-// is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the system
-// has no memory.
+// so large that sums in a rotation may overflow, and Int8 of another format. A view that is not
+// valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
+// system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	p := packing{x: w, transposed: c.Transposed, inner: w.L, cols: w.D}
 	if c.Transposed {

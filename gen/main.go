@@ -20,6 +20,7 @@ func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
 		"kernel_amd64.s":       func() ([]byte, error) { return assembly(ordinaryKernels) },
 		"kernel_typed_amd64.s": func() ([]byte, error) { return assembly(typedKernels) },
+		"kernel_int8_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
 	}, os.Stderr))
 }
 

@@ -40,3 +40,6 @@ func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	}
 	return Zen4
 }
+
+// HasVNNI reports whether this CPU multiplies and adds integers in one instruction, AVX512_VNNI.
+func HasVNNI() bool { return cpuid.CPU.Supports(cpuid.AVX512VNNI) }

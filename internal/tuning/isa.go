@@ -29,6 +29,9 @@ func (i ISA) Maxima() bool { return i == AVX2 || i == AVX512 }
 // Fused reports whether there is a kernel of softmax and P·V together that is worth while.
 func (i ISA) Fused() bool { return i == AVX2 }
 
+// Integers reports whether there are kernels in integers.
+func (i ISA) Integers() bool { return i == AVX2 || i == AVX512 }
+
 // choose returns the implementation to use: the possible ones are what this CPU can run, best
 // first. A name overrides that; to ask for what is not there is a mistake that must not pass for a
 // slow machine.

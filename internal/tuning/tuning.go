@@ -66,6 +66,8 @@ type Row struct {
 	MinL1    int // bytes of L1 cache that these need; with less there are MinTileRows
 	L2       int // bytes of L2 cache for each core
 
+	VNNI bool // kernels in integers multiply and add in one instruction
+
 	// When a Pool wakes workers.
 	FlopsPerNs float64       // multiply-adds count twice
 	BytesPerNs float64       // from memory
@@ -119,7 +121,9 @@ var table = []Row{
 // Host returns the row of this machine, or of what the environment variable ATTN_ISA asks for.
 func Host() Row {
 	cpu, l1, l2, possible := detect()
-	return For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
+	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
+	row.VNNI = row.ISA == AVX512 && HasVNNI()
+	return row
 }
 
 // Possible returns the implementations that this machine can run, best first.

@@ -1,0 +1,431 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The micro-kernel in integers: sum[r][x] = Σ_k a[r][k]·b[k][x], a of 16 bits and b of 8 bits in
+// groups of four steps, which lie together. The bytes 0 and 2 of a group become one pair of 16 bits
+// by shifts, the bytes 1 and 3 another, and rows are in that order (inGroupOrder); so each
+// multiplication adds the products of two steps. Sums are exact, so there is no order to keep.
+
+// int8Kernels emits everything in integers.
+func int8Kernels() {
+	for _, set := range []int8Set{int8AVX2, int8AVX512, int8VNNI} {
+		int8Kernel(set, true)
+		int8Kernel(set, false)
+	}
+	weightsInt8Kernel()
+}
+
+// int8Set is the instructions of a kernel.
+type int8Set struct {
+	name   string
+	wide   bool // 16 lanes
+	vnni   bool // multiply and add are one instruction
+	groups []typedGroup
+}
+
+var (
+	int8AVX2 = int8Set{name: "AVX2",
+		groups: []typedGroup{{2, 1, 1, 1}, {1, manyRows, 1, 4}}}
+	int8AVX512 = int8Set{name: "AVX512", wide: true,
+		groups: []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
+	int8VNNI = int8Set{name: "VNNIAVX512", wide: true, vnni: true,
+		groups: []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
+)
+
+// int8Program emits one kernel.
+type int8Program struct {
+	int8Set
+	score      bool // sums become scores, else they are added to outputs
+	vecs, size int  // vectors of a panel, and bytes of one
+	regs       []reg.VecPhysical
+	n          int // panels of the tile at hand
+
+	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
+	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
+	aStride, cStride, fStride Mem // bytes between rows
+	// of the first row and of the tile's; in score f are the keys' scales
+	alpha, alphaAt, f, fAt Mem
+	overwrite              Mem
+}
+
+func int8Kernel(set int8Set, score bool) {
+	p := &int8Program{int8Set: set, score: score, vecs: panel / lanes, size: vector, regs: ymm}
+	if set.wide {
+		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
+	}
+	if score {
+		TEXT("scoreInt8"+set.name, noSplit,
+			"func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)")
+	} else {
+		TEXT("accumulateInt8"+set.name, noSplit, "func(o *float32, w *int16, v *byte, alpha, f "+
+			"*float32, "+
+			"rows, oStride, wStride, fStride int, b *uintptr)")
+	}
+	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
+		&p.cStride,
+		&p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.overwrite)
+	p.arguments()
+	for _, g := range set.groups {
+		p.group(g)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// arguments loads all that tiles need into stack slots, and strides of b into registers.
+func (p *int8Program) arguments() {
+	names := []string{"o", "w", "v", "wStride", "f"}
+	if p.score {
+		names = []string{"s", "q", "k", "qStride", "scales"}
+	}
+	for i, slot := range []Mem{p.c, p.a, p.b, p.aStride, p.f} {
+		spill(names[i], slot)
+	}
+	SHLQ(Imm(1), p.aStride)
+	spill("rows", p.rows)
+	if p.score {
+		MOVQ(I32(blockBytes), p.cStride)
+	} else {
+		spill("alpha", p.alpha)
+		spill("oStride", p.cStride)
+		SHLQ(Imm(2), p.cStride)
+		spill("fStride", p.fStride)
+		SHLQ(Imm(2), p.fStride)
+	}
+	Load(Param("b"), b0)
+	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
+	MOVQ(a0, p.overwrite)
+	MOVQ(field(b0, "panelLayout.keys"), a0)
+	ADDQ(Imm(3), a0)
+	SHRQ(Imm(2), a0)
+	MOVQ(a0, p.steps)
+	MOVQ(field(b0, "panelLayout.cols"), a0)
+	SHRQ(Imm(4), a0)
+	MOVQ(a0, p.panels)
+	MOVQ(field(b0, "panelLayout.stride"), bStride)
+	MOVQ(field(b0, "panelLayout.panelStride"), avx512PanelStride)
+}
+
+// group walks over the panels, some at a time, unless there are too many rows for that.
+func (p *int8Program) group(g typedGroup) {
+	p.n = g.panels
+	name := unique("panels")
+	next, tiles, end := name+"Next", name+"Tiles", name+"End"
+	if g.upTo < manyRows {
+		CMPQ(p.rows, imm(g.upTo))
+		JG(LabelRef(end))
+	}
+	Label(name)
+	CMPQ(p.panels, imm(g.panels))
+	JL(LabelRef(end))
+	move(p.c, p.cRow)
+	MOVQ(p.a, aPtr)
+	move(p.rows, p.rest)
+	if !p.score {
+		move(p.alpha, p.alphaAt)
+		move(p.f, p.fAt)
+	}
+	Label(tiles)
+	p.choose(name, next, g)
+	for r := g.most; r >= g.least; r-- {
+		Label(avx512Label(name+"Rows", r))
+		p.tile(r)
+		SUBQ(imm(r), p.rest)
+		JMP(LabelRef(tiles))
+	}
+	Label(next)
+	ADDQ(imm(g.panels*panelBytes), p.c)
+	if p.score {
+		ADDQ(imm(g.panels*panelBytes), p.f)
+	}
+	IMUL3Q(U32(g.panels), avx512PanelStride, a0)
+	ADDQ(a0, p.b)
+	SUBQ(imm(g.panels), p.panels)
+	JMP(LabelRef(name))
+	Label(end)
+}
+
+// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in
+// two equal ones.
+func (p *int8Program) choose(name, next string, g typedGroup) {
+	MOVQ(p.rest, count)
+	to := func(least, rows int) {
+		CMPQ(count, imm(least))
+		JGE(LabelRef(avx512Label(name+"Rows", rows)))
+	}
+	for rows := g.most; 2*rows-1 > g.most; rows-- {
+		to(2*rows-1, rows)
+	}
+	for rows := g.most; rows >= g.least; rows-- {
+		to(rows, rows)
+	}
+	JMP(LabelRef(next))
+}
+
+// tile computes r rows × p.n panels and moves on by these rows.
+func (p *int8Program) tile(r int) {
+	Commentf("%d rows × %d columns.", r, p.n*panel)
+	for i := range r * p.n * p.vecs {
+		p.zero(p.regs[i])
+	}
+	MOVQ(p.aStride, aStride)
+	pointAtRows(aPtr, aStride, r)
+	MOVQ(p.b, b0)
+	if p.n == 4 {
+		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
+	}
+	MOVQ(p.steps, count)
+	loop := unique("group")
+	Label(loop)
+	p.step(r)
+	ADDQ(bStride, b0)
+	if p.n == 4 {
+		ADDQ(bStride, avx512Temp)
+	}
+	for i := 0; i < r; i += 3 {
+		ADDQ(Imm(8), avx512RowPointers[i/3])
+	}
+	DECQ(count)
+	JNE(LabelRef(loop))
+	if p.score {
+		p.storeScores(r)
+	} else {
+		p.addOutputs(r)
+	}
+	p.nextRows(r)
+}
+
+func (p *int8Program) zero(v reg.VecPhysical) {
+	if p.wide {
+		VPXORD(v, v, v)
+		return
+	}
+	VPXOR(v, v, v)
+}
+
+// acc is the accumulator of row i, panel x, vector v.
+func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)*p.vecs+v] }
+
+// step multiplies a group of four steps.
+func (p *int8Program) step(r int) {
+	free := p.regs[r*p.n*p.vecs:]
+	pairs := free[:2*p.n*p.vecs] // even and odd bytes of each vector
+	row, product := free[len(pairs)], free[len(free)-1]
+	for x := range p.n {
+		for v := range p.vecs {
+			even, odd := pairs[2*(x*p.vecs+v)], pairs[2*(x*p.vecs+v)+1]
+			if p.wide {
+				VMOVDQU32(p.panel(x), odd)
+			} else {
+				VMOVDQU(p.panel(x).Offset(v*p.size), odd)
+			}
+			VPSLLW(Imm(8), odd, even)
+			VPSRAW(Imm(8), even, even)
+			VPSRAW(Imm(8), odd, odd)
+		}
+	}
+	for i := range r {
+		for half := range 2 {
+			VPBROADCASTD(avx512Row(i, aStride, 4*half), row)
+			for at := range p.n * p.vecs {
+				p.multiplyAdd(pairs[2*at+half], row, p.regs[i*p.n*p.vecs+at], product)
+			}
+		}
+	}
+}
+
+// multiplyAdd adds products of pairs to sum.
+func (p *int8Program) multiplyAdd(pair, row, sum, product reg.VecPhysical) {
+	if p.vnni {
+		Instruction(&ir.Instruction{Opcode: "VPDPWSSD", Operands: []Op{row, pair, sum},
+			Inputs: []Op{row, pair, sum}, Outputs: []Op{sum}})
+		return
+	}
+	VPMADDWD(row, pair, product)
+	VPADDD(product, sum, sum)
+}
+
+// panel addresses panel x at the group at hand.
+func (p *int8Program) panel(x int) Mem {
+	switch x {
+	case 0:
+		return Mem{Base: b0}
+	case 3:
+		return Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 2}
+	}
+	return Mem{Base: b0, Index: avx512PanelStride, Scale: uint8(x)}
+}
+
+// pointAtOutputs sets the row pointers for r rows of c.
+func (p *int8Program) pointAtOutputs(r int) {
+	MOVQ(p.cStride, aStride)
+	MOVQ(p.cRow, cPtr)
+	pointAtRows(cPtr, aStride, r)
+}
+
+// storeScores multiplies sums by the scales of keys.
+func (p *int8Program) storeScores(r int) {
+	p.pointAtOutputs(r)
+	MOVQ(p.f, count)
+	scales := p.regs[r*p.n*p.vecs]
+	for x := range p.n {
+		for v := range p.vecs {
+			VMOVUPS(Mem{Base: count, Disp: x*panelBytes + v*p.size}, scales)
+			for i := range r {
+				sum := p.acc(i, x, v)
+				VCVTDQ2PS(sum, sum)
+				VMULPS(scales, sum, sum)
+				VMOVUPS(sum, avx512Row(i, aStride, x*panelBytes+v*p.size))
+			}
+		}
+	}
+}
+
+// addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0.
+func (p *int8Program) addOutputs(r int) {
+	p.pointAtOutputs(r)
+	free := p.regs[r*p.n*p.vecs:]
+	scale, start, factor := free[0], free[1], free[2]
+	plain, overwrite, end := unique("plain"), unique("overwrite"), unique("added")
+	each := func(begin func(i int), load func(c Mem)) {
+		MOVQ(p.fAt, count)
+		MOVQ(p.fStride, avx512Temp)
+		for i := range r {
+			VBROADCASTSS(Mem{Base: count}, scale)
+			ADDQ(avx512Temp, count)
+			begin(i)
+			for x := range p.n {
+				for v := range p.vecs {
+					c, sum := avx512Row(i, aStride, x*panelBytes+v*p.size), p.acc(i, x, v)
+					VCVTDQ2PS(sum, sum)
+					load(c)
+					VFMADD213PS(start, scale, sum)
+					VMOVUPS(sum, c)
+				}
+			}
+		}
+	}
+	CMPQ(p.overwrite, Imm(0))
+	JNE(LabelRef(overwrite))
+	MOVQ(p.alphaAt, b0)
+	TESTQ(b0, b0)
+	JE(LabelRef(plain))
+	each(func(i int) { VBROADCASTSS(Mem{Base: b0, Disp: 4 * i}, factor) },
+		func(c Mem) { VMULPS(c, factor, start) })
+	ADDQ(imm(4*r), p.alphaAt)
+	JMP(LabelRef(end))
+	Label(plain)
+	each(func(int) {}, func(c Mem) { VMOVUPS(c, start) })
+	JMP(LabelRef(end))
+	Label(overwrite)
+	p.zero(start)
+	each(func(int) {}, func(Mem) {})
+	Label(end)
+}
+
+// nextRows moves on by r rows.
+func (p *int8Program) nextRows(r int) {
+	IMUL3Q(U32(uint32(r)), aStride, a0)
+	ADDQ(a0, p.cRow)
+	MOVQ(p.aStride, a0)
+	IMUL3Q(U32(uint32(r)), a0, a0)
+	ADDQ(a0, aPtr)
+	if !p.score {
+		MOVQ(p.fStride, a0)
+		IMUL3Q(U32(uint32(r)), a0, a0)
+		ADDQ(a0, p.fAt)
+	}
+}
+
+// weightsInt8Kernel goes row by row: products with the scales of values, the largest of them, and
+// integers. It returns whether there was a row whose largest product is so small that the quotient
+// might overflow, and leaves those to the generic code.
+func weightsInt8Kernel() {
+	TEXT("weightsInt8SIMD", noSplit, "func(w *int16, f, p, scales *float32, visible *uint64, rows "+
+		"int) "+
+		"(small bool)")
+	w, f, from, scales := param("w"), param("f"), param("p"), param("scales")
+	visible, rows := param("visible"), param("rows")
+	small := GP64()
+	XORQ(small, small)
+	Label("row")
+	var x [block / lanes]reg.VecVirtual
+	top := YMM()
+	VPXOR(top, top, top)
+	TESTQ(visible, visible)
+	JE(LabelRef("all"))
+	for v := range x {
+		x[v] = YMM()
+		keep := YMM()
+		VPBROADCASTB(Mem{Base: visible, Disp: v}, keep)
+		VPAND(bitOfLane(), keep, keep)
+		VPCMPEQD(bitOfLane(), keep, keep)
+		VMOVUPS(Mem{Base: from, Disp: v * vector}, x[v])
+		VMULPS(Mem{Base: scales, Disp: v * vector}, x[v], x[v])
+		VANDPS(keep, x[v], x[v])
+	}
+	ADDQ(Imm(8), visible)
+	JMP(LabelRef("products"))
+	Label("all")
+	for v := range x {
+		VMOVUPS(Mem{Base: from, Disp: v * vector}, x[v])
+		VMULPS(Mem{Base: scales, Disp: v * vector}, x[v], x[v])
+	}
+	Label("products")
+	Comment("Without signs, integers are in the order of the numbers, and NaN is above all.")
+	abs := constant(u32(bitsAbs))
+	for v := range x {
+		VPAND(abs, x[v], x[v])
+		VPMAXUD(x[v], top, top)
+	}
+	top = everyLane(VPMAXUD, top)
+	quotient, factor := YMM(), YMM()
+	VMOVUPS(f32(32767), factor)
+	VDIVPS(factor, top, quotient)
+	VMOVSS(quotient.AsX(), Mem{Base: f})
+	bits := GP64()
+	VMOVD(top.AsX(), bits.As32())
+	TESTL(bits.As32(), bits.As32())
+	JE(LabelRef("zeros"))
+	SUBL(U32(smallTop), bits.As32())
+	CMPL(bits.As32(), U32(bitsInf-smallTop))
+	JAE(LabelRef("rare"))
+	VDIVPS(top, factor, factor)
+	for v := range x {
+		VMULPS(factor, x[v], x[v])
+		VCVTPS2DQ(x[v], x[v])
+		VPSHUFD(Imm(0b11011000), x[v], x[v]) // of four, elements 0, 2, 1, 3
+	}
+	for v := 0; v < len(x); v += 2 {
+		VPACKSSDW(x[v+1], x[v], x[v])
+		VPERMQ(Imm(0b11011000), x[v], x[v])
+		VMOVDQU(x[v], Mem{Base: w, Disp: v / 2 * vector})
+	}
+	Label("next")
+	ADDQ(imm(2*block), w)
+	ADDQ(Imm(4), f)
+	ADDQ(imm(blockBytes), from)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	Store(small.As8(), ReturnIndex(0))
+	finish()
+	Label("zeros")
+	for v := 0; v < len(x); v += 2 {
+		VMOVDQU(top, Mem{Base: w, Disp: v / 2 * vector})
+	}
+	JMP(LabelRef("next"))
+	Label("rare")
+	ORQ(Imm(1), small)
+	JMP(LabelRef("next"))
+}
+
+const (
+	bitsInf  = 0x7f800000
+	smallTop = 0x0d800000 // 2⁻¹⁰⁰
+)

@@ -1,0 +1,69 @@
+//go:build !purego
+
+package attn
+
+func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	switch {
+	case tuned.VNNI:
+		scoreInt8VNNIAVX512(s, q, k, scales, rows, qStride, b)
+	case tuned.ISA.Lanes16():
+		scoreInt8AVX512(s, q, k, scales, rows, qStride, b)
+	default:
+		scoreInt8AVX2(s, q, k, scales, rows, qStride, b)
+	}
+}
+
+func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout) {
+	switch {
+	case tuned.VNNI:
+		accumulateInt8VNNIAVX512(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+	case tuned.ISA.Lanes16():
+		accumulateInt8AVX512(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+	default:
+		accumulateInt8AVX2(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+	}
+}
+
+// scoreInt8AVX2 makes scores of integers. It works like scoreInt8Generic.
+//
+//go:noescape
+func scoreInt8AVX2(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt8AVX512 is scoreInt8AVX2 with 16 lanes.
+//
+//go:noescape
+func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt8VNNIAVX512 is scoreInt8AVX512 for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt8VNNIAVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// accumulateInt8AVX2 adds weighted values to the output. It works like accumulateInt8Generic.
+//
+//go:noescape
+func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt8AVX512 is accumulateInt8AVX2 with 16 lanes.
+//
+//go:noescape
+func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt8VNNIAVX512 is accumulateInt8AVX512 for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout)
+
+// weightsInt8SIMD makes integers of weights. It works like weightsInt8Generic, but for rows whose
+// largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a row.
+//
+//go:noescape
+func weightsInt8SIMD(w *int16, f, p, scales *float32, visible *uint64, rows int) (small bool)

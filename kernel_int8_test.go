@@ -1,0 +1,112 @@
+package attn
+
+import (
+	"math"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// int8KernelTests has every kernel of kernel_int8.go.
+var int8KernelTests = []kernelTest{
+	{"scoreInt8", []dim{size("rows", 1, 30, 99), size("d", 1, 70, 600), size("keys", 1, Block, Block)},
+		func(c *trial, n []int) { c.scoreInt8(n[0], n[1], n[2]) }},
+	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 128),
+		{"cols", panel, 9 * panel, 20 * panel, panel}},
+		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
+	{"weightsInt8", []dim{size("rows", 1, 20, 99)}, func(c *trial, n []int) { c.weightsInt8(n[0]) }},
+}
+
+// anyIntegers lets kernels with and without VNNI be used where this CPU has it.
+func (c *trial) anyIntegers() {
+	tuned.VNNI = tuned.ISA == tuning.AVX512 && tuning.HasVNNI() && c.IntN(2) == 0
+}
+
+// integers is rows of n integers of 16 bits that are stride apart, in guarded memory. What
+// completes the last group of four is 0.
+func (c *trial) integers(rows, stride, n int) []int16 {
+	size := (rows-1)*stride + roundUp(n, 4)
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], (size+1)/2)
+	c.fill(anyBits, write)
+	x := elements[int16](bytesIn(write))
+	for r := range rows {
+		last := x[r*stride+n/4*4:]
+		for k := n % 4; k > 0 && k < 4; k++ {
+			last[[4]int{0, 2, 1, 3}[k]] = 0
+		}
+	}
+	return elements[int16](bytesIn(read))[:size]
+}
+
+func (c *trial) scoreInt8(rows, d, n int) {
+	c.anyIntegers()
+	b := scoreLayout(I8, d, roundUp(n, panel))
+	k := c.typedInput(I8, b.cols*roundUp(d, 4))
+	q, scales := c.integers(rows, roundUp(d, 4), d), c.factors(b.cols)
+	got, want := c.output((rows-1)*Block + b.cols)
+	scoreInt8(got, q, k, scales, rows, d, n)
+	scoreInt8Generic(want, q, k, scales, rows, &b)
+}
+
+func (c *trial) accumulateInt8(rows, keys, cols int) {
+	c.anyIntegers()
+	b, elements := c.anyTypedLayout(I8, keys, cols)
+	v := c.typedInput(I8, elements)
+	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
+	got, want := c.output((rows-1)*oStride + cols)
+	w, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	var alpha []float32
+	if c.IntN(3) > 0 {
+		alpha = c.factors(rows)
+	}
+	accumulateInt8(got, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt8Generic(want, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+}
+
+func (c *trial) weightsInt8(rows int) {
+	p, scales := c.positive(rows*Block), c.positive(Block)
+	if c.IntN(3) == 0 { // rows of weights that vanish, are tiny, or no numbers
+		p = append([]float32(nil), p...)
+		for r := range rows {
+			e := []float32{0, 0x1p-101, 0x1p-149, float32(math.NaN()), 1}[c.IntN(5)]
+			for j := range Block {
+				p[r*Block+j] = float32(p[r*Block+j] * e)
+			}
+		}
+	}
+	var visible []uint64
+	if c.IntN(2) == 0 {
+		visible = c.visibleBits(rows)
+	}
+	out, wantOut := c.outputOf(rows*Block/2, normal)
+	f, wantF := c.output(rows)
+	weightsInt8(elements[int16](bytesIn(out)), f, p, scales, visible, rows)
+	weightsInt8Generic(elements[int16](bytesIn(wantOut)), wantF, p, scales, visible, rows)
+}
+
+// positive is n numbers of 0 to 1 in guarded memory.
+func (c *trial) positive(n int) []float32 {
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	for i := range write {
+		write[i] = c.Float32()
+	}
+	return read
+}
+
+// Kernels in integers give the bits of the generic code, and touch nothing outside their operands.
+func TestInt8KernelsEqualGeneric(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for i := range int8KernelTests {
+			k := &int8KernelTests[i]
+			t.Run(k.name, func(t *testing.T) {
+				c := newTrial(t, random(k.name))
+				k.sweep(t, c)
+				k.large(t, c)
+			})
+		}
+	})
+}
+
+func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
+func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
+func FuzzWeightsInt8(f *testing.F)    { fuzzKernel(f, "weightsInt8") }
