@@ -246,6 +246,7 @@ func (w *scratch) int8Values(
 	}
 	weightsInt8(x.weights, x.scales, w.s[at*Block:], b.valueScales, visible, t.rows)
 	layout := x.packing(p).valueLayout(Block)
+	layout.setTyped(&tuned)
 	layout.overwrite = st.overwrite
 	accumulateInt8(st.o[row*p.oStride:], x.weights, b.vTyped, w.alpha[at:], x.scales, t.rows,
 		p.oStride, Block, 1, &layout)

@@ -17,6 +17,7 @@ const callIntegers = 1 << 20
 // which d is the dimension.
 func scoreInt8(s []float32, q []int16, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I8, d, roundUp(n, panel))
+	b.setTyped(&tuned)
 	operand.Reads(q, rows*roundUp(d, 4))
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
@@ -101,12 +102,14 @@ func quantizeToken(dst []int8, x []float32) (scale float32) {
 // elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
 // Elements that complete the last group are 0.
 func inGroupOrder(dst []int16, row []int8) {
-	var group [4]int16
-	for i := 0; i < len(dst); i += 4 {
-		group = [4]int16{}
-		for j, e := range row[i:min(i+4, len(row))] {
-			group[j] = int16(e)
-		}
-		dst[i], dst[i+1], dst[i+2], dst[i+3] = group[0], group[2], group[1], group[3]
+	whole := len(row) / 4 * 4
+	for i := 0; i < whole; i += 4 {
+		from, to := row[i:][:4], dst[i:][:4]
+		to[0], to[1], to[2], to[3] = int16(from[0]), int16(from[2]), int16(from[1]), int16(from[3])
+	}
+	if whole < len(dst) {
+		var last [4]int8
+		copy(last[:], row[whole:])
+		inGroupOrder(dst[whole:], last[:])
 	}
 }

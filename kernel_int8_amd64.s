@@ -5,8 +5,8 @@
 #include "textflag.h"
 
 // func scoreInt8AVX2(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
-// Requires: AVX, AVX2
-TEXT ·scoreInt8AVX2(SB), NOSPLIT, $128-56
+// Requires: AVX, AVX2, MMX+
+TEXT ·scoreInt8AVX2(SB), NOSPLIT, $136-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -24,6 +24,8 @@ TEXT ·scoreInt8AVX2(SB), NOSPLIT, $128-56
 	MOVQ    b+48(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -60,9 +62,16 @@ panels1Rows1:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
+	MOVQ  128(SP), R11
+	ADDQ  BX, R11
+	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
 
 group2:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU      (BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
@@ -497,8 +506,8 @@ panels3End:
 	RET
 
 // func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
-// Requires: AVX, AVX2, FMA3
-TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $128-80
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $136-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -523,6 +532,8 @@ TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $128-80
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -563,9 +574,16 @@ panels8Rows1:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
+	MOVQ  128(SP), R11
+	ADDQ  BX, R11
+	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
 
 group9:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU      (BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
@@ -1374,8 +1392,8 @@ panels13End:
 	RET
 
 // func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·scoreInt8AVX512(SB), NOSPLIT, $128-56
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·scoreInt8AVX512(SB), NOSPLIT, $136-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -1393,6 +1411,8 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $128-56
 	MOVQ    b+48(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -1454,9 +1474,18 @@ panels30Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group31:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -1635,9 +1664,18 @@ panels30Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group32:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -1779,9 +1817,18 @@ panels30Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group33:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -1889,9 +1936,18 @@ panels30Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group34:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -4366,8 +4422,8 @@ panels46End:
 	RET
 
 // func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $128-80
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $136-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -4392,6 +4448,8 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $128-80
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -4457,9 +4515,18 @@ panels57Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group58:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -4813,9 +4880,18 @@ panels57Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group62:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -5093,9 +5169,18 @@ panels57Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group66:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -5300,9 +5385,18 @@ panels57Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group70:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -10360,8 +10454,8 @@ panels115End:
 	RET
 
 // func scoreInt8VNNIAVX512(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $128-56
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $136-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -10379,6 +10473,8 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $128-56
 	MOVQ    b+48(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -10440,9 +10536,18 @@ panels156Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group157:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -10589,9 +10694,18 @@ panels156Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group158:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -10709,9 +10823,18 @@ panels156Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group159:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -10803,9 +10926,18 @@ panels156Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group160:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -13646,8 +13778,8 @@ panels174End:
 	RET
 
 // func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $128-80
+// Requires: AVX, AVX512BW, AVX512F, MMX+
+TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $136-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -13672,6 +13804,8 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $128-80
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 120(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 128(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -13737,9 +13871,18 @@ panels187Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group188:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -14061,9 +14204,18 @@ panels187Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group192:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -14317,9 +14469,18 @@ panels187Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group196:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -14508,9 +14669,18 @@ panels187Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
+	MOVQ   128(SP), R11
+	ADDQ   BX, R11
+	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group200:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20

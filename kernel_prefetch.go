@@ -8,7 +8,7 @@ import (
 )
 
 // Score prefetches memory that will be needed soon, while it has something to
-// compute: packing, scaling and adding a bias would wait for it otherwise. It prefetches
+// compute: packing and adding a bias would wait for it otherwise. It prefetches
 // a row now and then, because processors drop prefetches when too many are under way.
 
 // prefetchHint is how kernels of few rows, which wait for memory, go through it. The zero value

@@ -1,6 +1,11 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/pages"
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/pages"
+)
 
 // Tokens on their way into packed blocks, and back. A row of a head is rotated if its format says
 // so, encoded, and laid where the kernels read it.
@@ -18,7 +23,7 @@ func (w *tokenWriter) fit(s *packedKV) {
 	n := max(s.d, s.cols)
 	switch {
 	case s.scaled:
-		w.row, w.bytes = grow(w.row, n), grow(w.bytes, n)
+		w.row, w.bytes = grow(w.row, n), grow(w.bytes, max(n, 4*s.cols))
 	case s.bytes == 2:
 		w.half, w.panel = grow(w.half, n), grow(w.panel, s.d*panel)
 	}
@@ -83,11 +88,25 @@ func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int
 		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
 	case I8:
 		scales[j] = quantizeToken(w.bytes[:s.d], k)
-		to := elements[int8](keys)[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
-		for x := 0; x < s.d; x += s.group {
-			copy(to[x*panel:][:s.group], w.bytes[x:s.d])
-		}
+		to := keys[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
+		spreadGroups(to, elements8(w.bytes[:s.d]))
 	}
+}
+
+// spreadGroups writes a row of integers, in groups of four, to one lane of a panel.
+func spreadGroups(dst, row []byte) {
+	whole := len(row) / 4 * 4
+	for x := 0; x < whole; x += 4 {
+		binary.NativeEndian.PutUint32(dst[x*panel:], binary.NativeEndian.Uint32(row[x:]))
+	}
+	if whole < len(row) {
+		copy(dst[whole*panel:][:len(row)-whole], row[whole:])
+	}
+}
+
+// elements8 is integers as bytes.
+func elements8(x []int8) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // spread writes a row to one lane of a panel.
@@ -104,8 +123,32 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
 		return
 	}
-	for i := range n {
+	for i := 0; i < n; i++ {
+		if s.scaled && (j+i)%4 == 0 && n-i >= 4 {
+			w.writeFour(s, values, scales, j+i, v[i*stride:], stride)
+			i += 3
+			continue
+		}
 		w.writeValue(s, values, scales, j+i, v[i*stride:][:s.dv])
+	}
+}
+
+// writeFour writes the four values of I8 that share groups, from value j on.
+func (w *tokenWriter) writeFour(s *packedKV, values []byte, scales []float32, j int, v []float32,
+	stride int) {
+	rows := w.bytes[:4*s.cols]
+	for i := range 4 {
+		row := rows[i*s.cols:][:s.cols]
+		scales[j+i] = quantizeToken(row[:s.dv], v[i*stride:][:s.dv])
+		clear(row[s.dv:])
+	}
+	a, b, c, d := rows[:s.cols], rows[s.cols:], rows[2*s.cols:], rows[3*s.cols:]
+	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
+	to := values[j*s.cols:][:4*s.cols]
+	for x := range a {
+		group := uint32(uint8(a[x])) | uint32(uint8(b[x]))<<8 | uint32(uint8(c[x]))<<16 |
+			uint32(uint8(d[x]))<<24
+		binary.LittleEndian.PutUint32(to[4*x:], group)
 	}
 }
 

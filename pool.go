@@ -16,10 +16,10 @@ import (
 // A Pool may be used by any number of goroutines at the same time. A call that
 // would take less than about 20 µs stays on the caller's goroutine.
 //
-// Where calls follow each other within 50 µs, workers watch for the next one for up to 50 µs before
+// Where calls follow each other within 50 µs, workers spin for the next one for up to 50 µs before
 // they sleep, and take it within a microsecond: two workers are then 1.7 times as fast or more from
-// about 75 µs on. Each watching worker keeps a core busy for that time. They are fewer than
-// GOMAXPROCS in all pools together, and a caller watches as long for the last workers. Where calls
+// about 75 µs on. Each spinning worker keeps a core busy for that time. They are fewer than
+// GOMAXPROCS in all pools together, and a caller spins as long for the last workers. Where calls
 // are rarer, workers sleep from one to the next and take tens of microseconds to wake, so only
 // calls of about 250 µs or more are shared. A pool that is not used costs no time.
 //
@@ -128,7 +128,7 @@ func (p *Pool) attend(j *job) {
 }
 
 // workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay
-// for waking workers is for those that watch, unless calls follow each other so fast that the next
+// for waking workers is for those that spin, unless calls follow each other so fast that the next
 // ones pay.
 func (p *Pool) workersFor(cost float64) int {
 	if p.size == 1 || cost < tuned.SmallCall {
@@ -211,7 +211,7 @@ func (j *job) fair(own, helpers int) bool {
 	return own < j.units && 4*(own+1)*(helpers+1) >= 3*j.units
 }
 
-// share gives a job to some helpers: to workers that watch, and it wakes others.
+// share gives a job to some helpers: to workers that spin, and it wakes others.
 func (p *Pool) share(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)

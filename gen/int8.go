@@ -44,15 +44,19 @@ type int8Program struct {
 	score      bool // sums become scores, else they are added to outputs
 	vecs, size int  // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
-	n          int // panels of the tile at hand
+	n          int  // panels of the tile at hand
+	prefetches bool // the tile reads b from memory, and requests what comes later
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
 	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
 	aStride, cStride, fStride Mem // bytes between rows
 	// of the first row and of the tile's; in score f are the keys' scales
 	alpha, alphaAt, f, fAt Mem
-	overwrite              Mem
+	overwrite, ahead       Mem // how far ahead few rows prefetch
 }
+
+// Registers of tiles of few rows: where panels 0 and 1 are prefetched.
+var int8Ahead0, int8Ahead1 = a9, a6
 
 func int8Kernel(set int8Set, score bool) {
 	p := &int8Program{int8Set: set, score: score, vecs: panel / lanes, size: vector, regs: ymm}
@@ -69,7 +73,7 @@ func int8Kernel(set int8Set, score bool) {
 	}
 	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
 		&p.cStride,
-		&p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.overwrite)
+		&p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.overwrite, &p.ahead)
 	p.arguments()
 	for _, g := range set.groups {
 		p.group(g)
@@ -101,6 +105,8 @@ func (p *int8Program) arguments() {
 	Load(Param("b"), b0)
 	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
 	MOVQ(a0, p.overwrite)
+	MOVQ(hint(b0, "panelLayout", "prefetchOne"), a0)
+	MOVQ(a0, p.ahead)
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	ADDQ(Imm(3), a0)
 	SHRQ(Imm(2), a0)
@@ -114,7 +120,7 @@ func (p *int8Program) arguments() {
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
 func (p *int8Program) group(g typedGroup) {
-	p.n = g.panels
+	p.n, p.prefetches = g.panels, g.upTo < manyRows
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -180,9 +186,17 @@ func (p *int8Program) tile(r int) {
 	if p.n == 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
 	}
+	if p.prefetches {
+		MOVQ(p.ahead, int8Ahead0)
+		ADDQ(b0, int8Ahead0)
+		LEAQ(Mem{Base: int8Ahead0, Index: avx512PanelStride, Scale: 1}, int8Ahead1)
+	}
 	MOVQ(p.steps, count)
 	loop := unique("group")
 	Label(loop)
+	if p.prefetches {
+		p.prefetch()
+	}
 	p.step(r)
 	ADDQ(bStride, b0)
 	if p.n == 4 {
@@ -249,6 +263,22 @@ func (p *int8Program) multiplyAdd(pair, row, sum, product reg.VecPhysical) {
 	}
 	VPMADDWD(row, pair, product)
 	VPADDD(product, sum, sum)
+}
+
+// prefetch requests a cache line of each panel.
+func (p *int8Program) prefetch() {
+	for x := range p.n {
+		at := Mem{Base: int8Ahead0}
+		switch x {
+		case 1, 2:
+			at.Index, at.Scale = avx512PanelStride, uint8(x)
+		case 3:
+			at = Mem{Base: int8Ahead1, Index: avx512PanelStride, Scale: 2}
+		}
+		PREFETCHT0(at)
+	}
+	ADDQ(bStride, int8Ahead0)
+	ADDQ(bStride, int8Ahead1)
 }
 
 // panel addresses panel x at the group at hand.
