@@ -106,23 +106,15 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	if rotation := p.rotation(); rotation > 1 {
-		rotate(q, c.rows, p.d, p.d, rotation)
+	if p.packed != nil && p.packed.rotation > 1 {
+		rotate(q, c.rows, p.d, p.d, p.packed.rotation)
 	}
 	if p.int8 {
+		if rotation := p.d & -p.d; p.packed == nil && rotation > 1 {
+			rotate(q, c.rows, p.d, p.d, rotation)
+		}
 		w.int8.quantizeQueries(p, c, q)
 	}
-}
-
-// rotation is the size of the Walsh–Hadamard matrix by which queries are multiplied, 1 for none.
-func (p *plan) rotation() int {
-	switch {
-	case p.packed != nil:
-		return p.packed.rotation
-	case p.int8:
-		return p.d & -p.d
-	}
-	return 1
 }
 
 // finish writes the results of the chunk.
@@ -165,6 +157,10 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
-		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, w.unitOf(p, c.at+r), f32.Log(l))
+		unit := p.unit
+		if p.int8 {
+			unit = w.unitOf(p, c.at+r)
+		}
+		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, unit, f32.Log(l))
 	}
 }

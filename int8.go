@@ -43,17 +43,15 @@ func (w *int8Rows) fit(p *plan, rows, scores int) {
 	}
 }
 
-// initInt8 validates the option against the keys.
-func (p *plan) initInt8(opt *Options) error {
+// checkInt8 validates the option against the keys.
+func (p *plan) checkInt8() error {
 	switch {
-	case !opt.Int8:
 	case p.packed != nil && p.packed.format != I8:
 		return fail(ErrOption, "Int8 is true over keys in %v, want I8", p.packed.format)
 	case p.d >= maxInt8Dim:
 		return fail(ErrUnsupported, "k.D is %d with Int8, want less than %d: sums would overflow", p.d,
 			maxInt8Dim)
 	}
-	p.int8 = opt.Int8
 	return nil
 }
 

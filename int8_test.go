@@ -100,6 +100,14 @@ func TestInt8Errors(t *testing.T) {
 		mustFail(t, "cache", c.Attend(dst, x, opt), ErrOption, text)
 		mustBeUntouched(t, dst)
 	}
+	s := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 2, Format: F16})
+	must(t, s.Append(x, x))
+	text := "Int8 is true over keys in F16, want I8"
+	o := Options{Int8: true, QueryLens: []int{2}}
+	mustFail(t, "store", AttendSequences(zeros(1, 1, 2, 8), x, []*Sequence{s}, &o), ErrOption, text)
+	st, err := NewState(1, 1, 2, 8)
+	must(t, err)
+	mustFail(t, "state", st.UpdateSequence(x, s, opt), ErrOption, text)
 	wide := zeros(1, 1, 1, maxInt8Dim)
 	mustFail(t, "wide", Attend(zeros(1, 1, 1, 8), wide, wide, zeros(1, 1, 1, 8), opt), ErrUnsupported,
 		"k.D is 65536 with Int8, want less than 65536: sums would overflow")

@@ -59,8 +59,11 @@ func (w *scratch) merge(p *plan, total, part *state, rows int) {
 		together = 1 // each row has its factor
 	}
 	for r := 0; r < rows; r += together {
-		mergeSums(total.m[r:r+together], total.l[r:], part.m[r:], part.l[r:], w.alpha[r:], w.beta[r:],
-			w.factorOf(p, r))
+		c := p.c
+		if p.int8 {
+			c = w.int8.factors[r]
+		}
+		mergeSums(total.m[r:r+together], total.l[r:], part.m[r:], part.l[r:], w.alpha[r:], w.beta[r:], c)
 	}
 	for r := range rows {
 		o := total.o[r*p.oStride:]
@@ -72,8 +75,12 @@ func (w *scratch) merge(p *plan, total, part *state, rows int) {
 // output 0. Fully masked rows stay empty, whatever the sink.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.part
-	for r := range c.rows {
-		total.toNatural(c.at+r, 1, w.unitOf(p, c.at+r))
+	if p.int8 {
+		for r := range c.rows {
+			total.toNatural(c.at+r, 1, w.unitOf(p, c.at+r))
+		}
+	} else {
+		total.toNatural(c.at, c.rows, p.unit)
 	}
 	for r := range c.rows {
 		h, _ := p.locate(c.kv, c.row+r)

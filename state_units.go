@@ -31,7 +31,7 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 	units, q := x.all[:p.batch*p.heads*p.lq], w.q[:p.d]
 	for r := range units {
 		copy(q, p.q.Data[p.q.offset(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq):])
-		if rotation := p.rotation(); rotation > 1 {
+		if rotation := p.d & -p.d; rotation > 1 { // that of views and of I8
 			rotate(q, 1, p.d, p.d, rotation)
 		}
 		units[r] = p.int8Unit(quantizeToken(x.row[:p.d], q))

@@ -209,8 +209,10 @@ func (p *plan) initScalars(opt *Options) error {
 	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = -1, -1
-	if err := p.initInt8(opt); err != nil {
-		return err
+	if p.int8 = opt.Int8; p.int8 {
+		if err := p.checkInt8(); err != nil {
+			return err
+		}
 	}
 	if p.scale-p.scale != 0 {
 		return fail(ErrOption, "Scale is %v, want a finite number", p.scale)
