@@ -239,12 +239,12 @@ func (w *scratch) scaledValues(
 func (w *scratch) int8Values(
 	p *plan, c *chunk, st *state, b *block, t *tile, at int, every bool) {
 	row, x := c.at+t.row, &w.int8
-	masked := w.int8Softmax(p, st, t, row, at, every)
 	var visible []uint64
 	if !every {
 		visible = w.visible[at:]
 	}
-	weightsInt8(x.weights, x.scales, w.s[at*Block:], b.valueScales, visible, t.rows)
+	masked := softmaxInt8(x.weights, x.scales, w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:],
+		x.factors[row:], b.valueScales, visible, t.rows)
 	layout := x.packing(p).valueLayout(Block)
 	layout.setTyped(&tuned)
 	layout.overwrite = st.overwrite
@@ -253,21 +253,6 @@ func (w *scratch) int8Values(
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
 	}
-}
-
-// int8Softmax makes weights of the scores of a tile; every row has its factor.
-func (w *scratch) int8Softmax(p *plan, st *state, t *tile, row, at int, every bool) (masked bool) {
-	for r := range t.rows {
-		s, m, l := w.s[(at+r)*Block:], st.m[row+r:], st.l[row+r:]
-		var none bool
-		if c := w.int8.factors[row+r]; every {
-			none = softmax(s, m, l, w.alpha[at+r:], 1, c)
-		} else {
-			none = softmaxMasked(s, m, l, w.alpha[at+r:], w.visible[at+r:], 1, c)
-		}
-		masked = masked || none
-	}
-	return masked
 }
 
 // weigh makes one head's weights of its products with the block at key first. It reports whether

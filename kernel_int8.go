@@ -32,27 +32,38 @@ func scoreInt8(s []float32, q []int16, k []byte, scales []float32, rows, d, n in
 	}
 }
 
-// weightsInt8 makes integers, and a scale f for each row, of weights p times the scales of their
-// values. A nil visible means that rows see all keys.
-func weightsInt8(w []int16, f, p, scales []float32, visible []uint64, rows int) {
+// softmaxInt8 is an online-softmax step with a factor c for each row. It makes integers w, and a
+// scale f for each row, of weights times the scales of their values, and uses up s. A nil visible
+// means that rows see all keys.
+func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []uint64, rows int) (
+	masked bool) {
 	operand.Writes(w, rows*Block)
 	operand.Writes(f, rows)
-	operand.Reads(p, rows*Block)
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	operand.Reads(c, rows)
 	operand.Reads(scales, Block)
 	if visible != nil {
 		operand.Reads(visible, rows)
 	}
 	if !tuned.ISA.Integers() {
-		weightsInt8Generic(w, f, p, scales, visible, rows)
-		return
+		return softmaxInt8Generic(w, f, s, m, l, alpha, c, scales, visible, rows)
 	}
-	var seen *uint64
-	if visible != nil {
-		seen = &visible[0]
+	for r := 0; r < rows; r += softmaxRows {
+		n := min(softmaxRows, rows-r)
+		var seen *uint64
+		if visible != nil {
+			seen = &visible[r]
+		}
+		none, rare := softmaxInt8Step(&w[r*Block], &f[r], &s[r*Block], &m[r], &l[r], &alpha[r], &c[r],
+			&scales[0], seen, n)
+		if masked = masked || none; rare {
+			integersOfProducts(w[r*Block:], f[r:], s[r*Block:], n)
+		}
 	}
-	if small := weightsInt8SIMD(&w[0], &f[0], &p[0], &scales[0], seen, rows); small {
-		weightsInt8Generic(w, f, p, scales, visible, rows)
-	}
+	return masked
 }
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of

@@ -62,8 +62,41 @@ func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout)
 
-// weightsInt8SIMD makes integers of weights. It works like weightsInt8Generic, but for rows whose
-// largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a row.
+// softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
+// rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
+// row, of which the integers and their scale are wrong.
+func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+	masked, rare bool) {
+	switch lanes16 := tuned.ISA.Lanes16(); {
+	case visible == nil && lanes16:
+		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
+	case visible == nil:
+		return softmaxInt8SIMD(w, f, s, m, l, alpha, c, scales, rows)
+	case lanes16:
+		return softmaxInt8MaskedAVX512(w, f, s, m, l, alpha, c, scales, visible, rows)
+	}
+	return softmaxInt8MaskedSIMD(w, f, s, m, l, alpha, c, scales, visible, rows)
+}
+
+// softmaxInt8SIMD is softmaxInt8Step without a mask.
 //
 //go:noescape
-func weightsInt8SIMD(w *int16, f, p, scales *float32, visible *uint64, rows int) (small bool)
+func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (masked, rare bool)
+
+// softmaxInt8MaskedSIMD is softmaxInt8Step with a mask.
+//
+//go:noescape
+func softmaxInt8MaskedSIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)
+
+// softmaxInt8AVX512 is softmaxInt8SIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (
+	masked, rare bool)
+
+// softmaxInt8MaskedAVX512 is softmaxInt8MaskedSIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)

@@ -21063,182 +21063,2381 @@ panels253End:
 	VZEROUPPER
 	RET
 
-// func weightsInt8SIMD(w *int16, f *float32, p *float32, scales *float32, visible *uint64, rows int) (small bool)
-// Requires: AVX, AVX2
-TEXT ·weightsInt8SIMD(SB), NOSPLIT, $0-49
-	MOVQ w+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ p+16(FP), DX
-	MOVQ scales+24(FP), BX
-	MOVQ visible+32(FP), SI
-	MOVQ rows+40(FP), DI
-	XORQ R8, R8
+// func softmaxInt8SIMD(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, rows int) (masked bool, rare bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxInt8SIMD(SB), $6592-74
+	// alpha_r = max of the visible scores of row r, NaN not counting
+	MOVQ    s+16(FP), AX
+	MOVQ    alpha+40(FP), CX
+	MOVQ    rows+64(FP), DX
+	VMOVUPS allff800000<>+0(SB), Y0
+	SUBQ    $0x08, DX
+	JL      maxRest
 
-row:
-	VPXOR        Y0, Y0, Y0
-	TESTQ        SI, SI
-	JE           all
-	VPBROADCASTB (SI), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VMOVUPS      (DX), Y1
-	VMULPS       (BX), Y1, Y1
-	VANDPS       Y2, Y1, Y1
-	VPBROADCASTB 1(SI), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VMOVUPS      32(DX), Y2
-	VMULPS       32(BX), Y2, Y2
-	VANDPS       Y3, Y2, Y2
-	VPBROADCASTB 2(SI), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VMOVUPS      64(DX), Y3
-	VMULPS       64(BX), Y3, Y3
+maxRows:
+	VMOVUPS    (AX), Y1
+	VMAXPS     Y0, Y1, Y1
+	VMOVUPS    32(AX), Y2
+	VMAXPS     Y0, Y2, Y2
+	VMOVUPS    64(AX), Y3
+	VMAXPS     Y1, Y3, Y1
+	VMOVUPS    96(AX), Y3
+	VMAXPS     Y2, Y3, Y2
+	VMOVUPS    128(AX), Y3
+	VMAXPS     Y1, Y3, Y1
+	VMOVUPS    160(AX), Y3
+	VMAXPS     Y2, Y3, Y2
+	VMOVUPS    192(AX), Y3
+	VMAXPS     Y1, Y3, Y1
+	VMOVUPS    224(AX), Y3
+	VMAXPS     Y2, Y3, Y2
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    1024(AX), Y2
+	VMAXPS     Y0, Y2, Y2
+	VMOVUPS    1056(AX), Y3
+	VMAXPS     Y0, Y3, Y3
+	VMOVUPS    1088(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    1120(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMOVUPS    1152(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    1184(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMOVUPS    1216(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    1248(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMAXPS     Y3, Y2, Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VMAXPS     Y3, Y1, Y1
+	VMOVUPS    256(AX), Y2
+	VMAXPS     Y0, Y2, Y2
+	VMOVUPS    288(AX), Y3
+	VMAXPS     Y0, Y3, Y3
+	VMOVUPS    320(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    352(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMOVUPS    384(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    416(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMOVUPS    448(AX), Y4
+	VMAXPS     Y2, Y4, Y2
+	VMOVUPS    480(AX), Y4
+	VMAXPS     Y3, Y4, Y3
+	VMAXPS     Y3, Y2, Y2
+	VMOVUPS    1280(AX), Y3
+	VMAXPS     Y0, Y3, Y3
+	VMOVUPS    1312(AX), Y4
+	VMAXPS     Y0, Y4, Y4
+	VMOVUPS    1344(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    1376(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMOVUPS    1408(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    1440(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMOVUPS    1472(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    1504(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMAXPS     Y4, Y3, Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VMAXPS     Y4, Y2, Y2
+	VMOVUPS    512(AX), Y3
+	VMAXPS     Y0, Y3, Y3
+	VMOVUPS    544(AX), Y4
+	VMAXPS     Y0, Y4, Y4
+	VMOVUPS    576(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    608(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMOVUPS    640(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    672(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMOVUPS    704(AX), Y5
+	VMAXPS     Y3, Y5, Y3
+	VMOVUPS    736(AX), Y5
+	VMAXPS     Y4, Y5, Y4
+	VMAXPS     Y4, Y3, Y3
+	VMOVUPS    1536(AX), Y4
+	VMAXPS     Y0, Y4, Y4
+	VMOVUPS    1568(AX), Y5
+	VMAXPS     Y0, Y5, Y5
+	VMOVUPS    1600(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    1632(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMOVUPS    1664(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    1696(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMOVUPS    1728(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    1760(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMAXPS     Y5, Y4, Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VMAXPS     Y5, Y3, Y3
+	VMOVUPS    768(AX), Y4
+	VMAXPS     Y0, Y4, Y4
+	VMOVUPS    800(AX), Y5
+	VMAXPS     Y0, Y5, Y5
+	VMOVUPS    832(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    864(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMOVUPS    896(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    928(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMOVUPS    960(AX), Y6
+	VMAXPS     Y4, Y6, Y4
+	VMOVUPS    992(AX), Y6
+	VMAXPS     Y5, Y6, Y5
+	VMAXPS     Y5, Y4, Y4
+	VMOVUPS    1792(AX), Y5
+	VMAXPS     Y0, Y5, Y5
+	VMOVUPS    1824(AX), Y6
+	VMAXPS     Y0, Y6, Y6
+	VMOVUPS    1856(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VMOVUPS    1888(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VMOVUPS    1920(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VMOVUPS    1952(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VMOVUPS    1984(AX), Y7
+	VMAXPS     Y5, Y7, Y5
+	VMOVUPS    2016(AX), Y7
+	VMAXPS     Y6, Y7, Y6
+	VMAXPS     Y6, Y5, Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VMAXPS     Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VMAXPS     Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (CX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JGE        maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VMOVUPS      (AX), Y1
+	VMAXPS       Y0, Y1, Y1
+	VMOVUPS      32(AX), Y2
+	VMAXPS       Y0, Y2, Y2
+	VMOVUPS      64(AX), Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      96(AX), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      128(AX), Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      160(AX), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      192(AX), Y3
+	VMAXPS       Y1, Y3, Y1
+	VMOVUPS      224(AX), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x04, CX
+	DECQ         DX
+	JNE          maxRow
+
+maxEnd:
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
+	MOVQ m+24(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+64(FP), BX
+	MOVQ c+48(FP), DI
+	LEAQ 3104(SP), SI
+	XORQ AX, AX
+	SUBQ $0x08, BX
+	JL   tail1
+
+loop1:
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y0
+	VXORPS      Y2, Y2, Y2
+	VMAXPS      Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y3
+	VANDNPS     Y0, Y3, Y2
+	VMOVMSKPS   Y3, R8
+	ORL         R8, AX
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     Y2, (SI)
+	VSUBPS      Y2, Y1, Y1
+	VMOVUPS     (DI), Y0
+	VMOVAPS     Y1, Y2
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y2
+	VSUBPS      all4b400080<>+0(SB), Y2, Y3
+	VFMSUB213PS Y3, Y0, Y1
+	VMOVUPS     all3a2dd372<>+0(SB), Y3
+	VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
+	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3
+	VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
+	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3
+	VFMADD213PS all3f000000<>+0(SB), Y1, Y3
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y2, Y0
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y3, Y3
+	VANDPS      Y0, Y3, Y3
+	VMOVUPS     Y3, (DX)
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop1
+
+tail1:
+	ADDQ        $0x08, BX
+	JE          end1
+	LEAQ        tailMasks<>+32(SB), R8
+	SHLQ        $0x02, BX
+	SUBQ        BX, R8
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  (CX), Y1, Y2
+	VMASKMOVPS  (DX), Y1, Y0
+	VXORPS      Y3, Y3, Y3
+	VMAXPS      Y2, Y0, Y0
+	VADDPS      Y3, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y4
+	VANDNPS     Y0, Y4, Y3
+	VANDPS      Y1, Y4, Y4
+	VMOVMSKPS   Y4, BX
+	ORL         BX, AX
+	VMASKMOVPS  Y0, Y1, (CX)
+	VMOVUPS     Y3, (SI)
+	VSUBPS      Y3, Y2, Y2
+	VMASKMOVPS  (DI), Y1, Y0
+	VMOVAPS     Y2, Y3
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y3
+	VSUBPS      all4b400080<>+0(SB), Y3, Y4
+	VFMSUB213PS Y4, Y0, Y2
+	VMOVUPS     all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
+	VFMADD213PS all3ce35b99<>+0(SB), Y2, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y2, Y4
+	VFMADD213PS all3eb17215<>+0(SB), Y2, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y2, Y4
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VANDPS      Y0, Y4, Y4
+	VMASKMOVPS  Y4, Y1, (DX)
+
+end1:
+	TESTL AX, AX
+	SETNE AL
+
+	// p_j = 2^((s_j − m')·c)
+	MOVQ    c+48(FP), CX
+	MOVQ    scales+56(FP), DX
+	VMOVUPS all4b400080<>+0(SB), Y1
+	MOVQ    s+16(FP), BX
+	MOVQ    rows+64(FP), SI
+	LEAQ    31(SP), DI
+	ANDQ    $-32, DI
+	LEAQ    3519(SP), R8
+	ANDQ    $-32, R8
+	LEAQ    3104(SP), R9
+
+weights:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (CX), Y0
+	VSUBPS       (BX), Y2, Y4
+	VSUBPS       32(BX), Y2, Y10
+	VMOVAPS      Y4, Y5
+	VFNMADD213PS Y1, Y0, Y5
+	VMOVAPS      Y10, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VSUBPS       Y1, Y5, Y3
+	VSUBPS       Y1, Y9, Y6
+	VFNMSUB213PS Y3, Y0, Y4
+	VFNMSUB213PS Y6, Y0, Y10
+	VMOVUPS      all3a2dd372<>+0(SB), Y3
+	VFMADD213PS  all3b9e763d<>+0(SB), Y4, Y3
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y10, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y4, Y3
+	VFMADD213PS  all3ce35b99<>+0(SB), Y10, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y4, Y3
+	VFMADD213PS  all3df5fcda<>+0(SB), Y10, Y6
+	VSUBPS       64(BX), Y2, Y7
+	VSUBPS       96(BX), Y2, Y8
+	VFMADD213PS  all3eb17215<>+0(SB), Y4, Y3
+	VFMADD213PS  all3eb17215<>+0(SB), Y10, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y4, Y3
+	VFMADD213PS  all3f000000<>+0(SB), Y10, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y5, Y4
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y5
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VMOVAPS      Y7, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y8, Y10
+	VFNMADD213PS Y1, Y0, Y10
 	VANDPS       Y4, Y3, Y3
-	VPBROADCASTB 3(SI), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VMOVUPS      96(DX), Y4
-	VMULPS       96(BX), Y4, Y4
-	VANDPS       Y5, Y4, Y4
-	VPBROADCASTB 4(SI), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VMOVUPS      128(DX), Y5
-	VMULPS       128(BX), Y5, Y5
-	VANDPS       Y6, Y5, Y5
-	VPBROADCASTB 5(SI), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VMOVUPS      160(DX), Y6
-	VMULPS       160(BX), Y6, Y6
+	VANDPS       Y5, Y6, Y6
+	VMOVAPS      Y3, Y4
+	VMULPS       (DX), Y3, Y3
+	VMOVUPS      Y3, (BX)
+	VMOVAPS      Y3, Y3
+	VMOVAPS      Y6, Y5
+	VMULPS       32(DX), Y6, Y6
+	VMOVUPS      Y6, 32(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y11
+	VFNMSUB213PS Y6, Y0, Y7
+	VFNMSUB213PS Y11, Y0, Y8
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y7, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y11
+	VFMADD213PS  all3b9e763d<>+0(SB), Y8, Y11
+	VFMADD213PS  all3ce35b99<>+0(SB), Y7, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y8, Y11
+	VFMADD213PS  all3df5fcda<>+0(SB), Y7, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y8, Y11
+	VSUBPS       128(BX), Y2, Y12
+	VSUBPS       160(BX), Y2, Y13
+	VFMADD213PS  all3eb17215<>+0(SB), Y7, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y8, Y11
+	VFMADD213PS  all3f000000<>+0(SB), Y7, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y8, Y11
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y7
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y11, Y11
+	VMOVAPS      Y12, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y13, Y10
+	VFNMADD213PS Y1, Y0, Y10
 	VANDPS       Y7, Y6, Y6
-	VPBROADCASTB 6(SI), Y8
-	VPAND        bitOfLane<>+0(SB), Y8, Y8
-	VPCMPEQD     bitOfLane<>+0(SB), Y8, Y8
-	VMOVUPS      192(DX), Y7
-	VMULPS       192(BX), Y7, Y7
-	VANDPS       Y8, Y7, Y7
-	VPBROADCASTB 7(SI), Y9
-	VPAND        bitOfLane<>+0(SB), Y9, Y9
-	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
-	VMOVUPS      224(DX), Y8
-	VMULPS       224(BX), Y8, Y8
-	VANDPS       Y9, Y8, Y8
-	ADDQ         $0x08, SI
-	JMP          products
+	VANDPS       Y8, Y11, Y11
+	VADDPS       Y6, Y4, Y4
+	VMULPS       64(DX), Y6, Y6
+	VMOVUPS      Y6, 64(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VADDPS       Y11, Y5, Y5
+	VMULPS       96(DX), Y11, Y11
+	VMOVUPS      Y11, 96(BX)
+	VPMAXUD      Y11, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y7
+	VFNMSUB213PS Y6, Y0, Y12
+	VFNMSUB213PS Y7, Y0, Y13
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y12, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y7
+	VFMADD213PS  all3b9e763d<>+0(SB), Y13, Y7
+	VFMADD213PS  all3ce35b99<>+0(SB), Y12, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y13, Y7
+	VFMADD213PS  all3df5fcda<>+0(SB), Y12, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y13, Y7
+	VSUBPS       192(BX), Y2, Y8
+	VSUBPS       224(BX), Y2, Y2
+	VFMADD213PS  all3eb17215<>+0(SB), Y12, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y13, Y7
+	VFMADD213PS  all3f000000<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y13, Y7
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y7, Y7
+	VMOVAPS      Y8, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VMOVAPS      Y2, Y12
+	VFNMADD213PS Y1, Y0, Y12
+	VANDPS       Y11, Y6, Y6
+	VANDPS       Y9, Y7, Y7
+	VADDPS       Y6, Y4, Y4
+	VMULPS       128(DX), Y6, Y6
+	VMOVUPS      Y6, 128(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VADDPS       Y7, Y5, Y5
+	VMULPS       160(DX), Y7, Y7
+	VMOVUPS      Y7, 160(BX)
+	VPMAXUD      Y7, Y3, Y3
+	VSUBPS       Y1, Y10, Y6
+	VSUBPS       Y1, Y12, Y7
+	VFNMSUB213PS Y6, Y0, Y8
+	VFNMSUB213PS Y7, Y0, Y2
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y8, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y7
+	VFMADD213PS  all3b9e763d<>+0(SB), Y2, Y7
+	VFMADD213PS  all3ce35b99<>+0(SB), Y8, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y2, Y7
+	VFMADD213PS  all3df5fcda<>+0(SB), Y8, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y2, Y7
+	VFMADD213PS  all3eb17215<>+0(SB), Y8, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y2, Y7
+	VFMADD213PS  all3f000000<>+0(SB), Y8, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y2, Y7
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y0
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y12, Y2
+	VPSLLD       $0x17, Y12, Y12
+	VMULPS       Y12, Y7, Y7
+	VANDPS       Y0, Y6, Y6
+	VANDPS       Y2, Y7, Y7
+	VADDPS       Y6, Y4, Y4
+	VMULPS       192(DX), Y6, Y6
+	VMOVUPS      Y6, 192(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VADDPS       Y7, Y5, Y5
+	VMULPS       224(DX), Y7, Y7
+	VMOVUPS      Y7, 224(BX)
+	VPMAXUD      Y7, Y3, Y3
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y3, (R8)
+	ADDQ         $0x20, R8
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, DI
+	ADDQ         $0x04, R9
+	ADDQ         $0x00000100, BX
+	DECQ         SI
+	JNE          weights
 
-all:
-	VMOVUPS (DX), Y1
-	VMULPS  (BX), Y1, Y1
-	VMOVUPS 32(DX), Y2
-	VMULPS  32(BX), Y2, Y2
-	VMOVUPS 64(DX), Y3
-	VMULPS  64(BX), Y3, Y3
-	VMOVUPS 96(DX), Y4
-	VMULPS  96(BX), Y4, Y4
-	VMOVUPS 128(DX), Y5
-	VMULPS  128(BX), Y5, Y5
-	VMOVUPS 160(DX), Y6
-	VMULPS  160(BX), Y6, Y6
-	VMOVUPS 192(DX), Y7
-	VMULPS  192(BX), Y7, Y7
-	VMOVUPS 224(DX), Y8
-	VMULPS  224(BX), Y8, Y8
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+32(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+64(FP), BX
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
+	SUBQ $0x08, BX
+	JL   tail2
 
-products:
-	// Without signs, integers are in the order of the numbers, and NaN is above all.
-	VMOVUPS    all7fffffff<>+0(SB), Y9
-	VPAND      Y9, Y1, Y1
-	VPMAXUD    Y1, Y0, Y0
-	VPAND      Y9, Y2, Y2
+loop2:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop2
+
+tail2:
+	ADDQ        $0x08, BX
+	JE          end2
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end2:
+	// f = t/32767 and 32767/t, for the largest product t
+	MOVQ rows+64(FP), CX
+	LEAQ 3519(SP), DX
+	ANDQ $-32, DX
+	MOVQ f+8(FP), BX
+	LEAQ 3104(SP), SI
+	XORL DI, DI
+	SUBQ $0x08, CX
+	JL   tail3
+
+loop3:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    128(DX), Y1
+	VPERM2F128 $0x21, Y1, Y0, Y2
+	VBLENDPS   $0xf0, Y1, Y0, Y0
 	VPMAXUD    Y2, Y0, Y0
-	VPAND      Y9, Y3, Y3
-	VPMAXUD    Y3, Y0, Y0
-	VPAND      Y9, Y4, Y4
+	VMOVUPS    32(DX), Y1
+	VMOVUPS    160(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    64(DX), Y2
+	VMOVUPS    192(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    96(DX), Y3
+	VMOVUPS    224(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VUNPCKHPS  Y1, Y0, Y4
+	VUNPCKLPS  Y1, Y0, Y0
 	VPMAXUD    Y4, Y0, Y0
-	VPAND      Y9, Y5, Y5
-	VPMAXUD    Y5, Y0, Y0
-	VPAND      Y9, Y6, Y6
-	VPMAXUD    Y6, Y0, Y0
-	VPAND      Y9, Y7, Y7
-	VPMAXUD    Y7, Y0, Y0
-	VPAND      Y9, Y8, Y8
-	VPMAXUD    Y8, Y0, Y0
-	VPERM2F128 $0x01, Y0, Y0, Y9
-	VPMAXUD    Y9, Y0, Y0
-	VPERMILPD  $0x05, Y0, Y9
-	VPMAXUD    Y9, Y0, Y0
-	VPERMILPS  $0xb1, Y0, Y9
-	VPMAXUD    Y9, Y0, Y0
-	VMOVUPS    all46fffe00<>+0(SB), Y10
-	VDIVPS     Y10, Y0, Y9
-	VMOVSS     X9, (CX)
-	VMOVD      X0, R9
-	TESTL      R9, R9
-	JE         zeros
-	SUBL       $0x0d800000, R9
-	CMPL       R9, $0x72000000
-	JAE        rare
-	VDIVPS     Y0, Y10, Y10
-	VMULPS     Y10, Y1, Y1
-	VCVTPS2DQ  Y1, Y1
-	VPSHUFD    $0xd8, Y1, Y1
-	VMULPS     Y10, Y2, Y2
-	VCVTPS2DQ  Y2, Y2
-	VPSHUFD    $0xd8, Y2, Y2
-	VMULPS     Y10, Y3, Y3
-	VCVTPS2DQ  Y3, Y3
-	VPSHUFD    $0xd8, Y3, Y3
-	VMULPS     Y10, Y4, Y4
-	VCVTPS2DQ  Y4, Y4
-	VPSHUFD    $0xd8, Y4, Y4
-	VMULPS     Y10, Y5, Y5
-	VCVTPS2DQ  Y5, Y5
-	VPSHUFD    $0xd8, Y5, Y5
-	VMULPS     Y10, Y6, Y6
-	VCVTPS2DQ  Y6, Y6
-	VPSHUFD    $0xd8, Y6, Y6
-	VMULPS     Y10, Y7, Y7
-	VCVTPS2DQ  Y7, Y7
-	VPSHUFD    $0xd8, Y7, Y7
-	VMULPS     Y10, Y8, Y8
-	VCVTPS2DQ  Y8, Y8
-	VPSHUFD    $0xd8, Y8, Y8
-	VPACKSSDW  Y2, Y1, Y1
-	VPERMQ     $0xd8, Y1, Y1
-	VMOVDQU    Y1, (AX)
-	VPACKSSDW  Y4, Y3, Y3
-	VPERMQ     $0xd8, Y3, Y3
-	VMOVDQU    Y3, 32(AX)
-	VPACKSSDW  Y6, Y5, Y5
-	VPERMQ     $0xd8, Y5, Y5
-	VMOVDQU    Y5, 64(AX)
-	VPACKSSDW  Y8, Y7, Y7
-	VPERMQ     $0xd8, Y7, Y7
-	VMOVDQU    Y7, 96(AX)
+	VUNPCKHPS  Y3, Y2, Y1
+	VUNPCKLPS  Y3, Y2, Y2
+	VPMAXUD    Y1, Y2, Y2
+	VUNPCKHPD  Y2, Y0, Y1
+	VUNPCKLPD  Y2, Y0, Y0
+	VPMAXUD    Y1, Y0, Y0
+	VMOVUPS    all46fffe00<>+0(SB), Y1
+	VDIVPS     Y1, Y0, Y2
+	VMOVUPS    Y2, (BX)
+	VPXOR      Y3, Y3, Y3
+	VPCMPEQD   Y0, Y3, Y3
+	VDIVPS     Y0, Y1, Y2
+	VPANDN     Y2, Y3, Y2
+	VMOVUPS    Y2, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y0, Y0
+	VMOVUPS    all72000000<>+0(SB), Y1
+	VPMAXUD    Y1, Y0, Y1
+	VPCMPEQD   Y1, Y0, Y0
+	VPANDN     Y0, Y3, Y0
+	VMOVMSKPS  Y0, R8
+	ORL        R8, DI
+	ADDQ       $0x00000100, DX
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JGE        loop3
 
-next:
-	ADDQ $0x00000080, AX
-	ADDQ $0x04, CX
-	ADDQ $0x00000100, DX
-	DECQ DI
-	JNE  row
-	MOVB R8, small+48(FP)
+tail3:
+	ADDQ       $0x08, CX
+	JE         end3
+	LEAQ       tailMasks<>+32(SB), R8
+	SHLQ       $0x02, CX
+	SUBQ       CX, R8
+	VMOVUPS    (R8), Y0
+	VMOVUPS    (DX), Y1
+	VMOVUPS    128(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    32(DX), Y2
+	VMOVUPS    160(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    64(DX), Y3
+	VMOVUPS    192(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VMOVUPS    96(DX), Y4
+	VMOVUPS    224(DX), Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VPMAXUD    Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VPMAXUD    Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VPMAXUD    Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VPMAXUD    Y2, Y1, Y1
+	VMOVUPS    all46fffe00<>+0(SB), Y2
+	VDIVPS     Y2, Y1, Y3
+	VMASKMOVPS Y3, Y0, (BX)
+	VPXOR      Y4, Y4, Y4
+	VPCMPEQD   Y1, Y4, Y4
+	VDIVPS     Y1, Y2, Y3
+	VPANDN     Y3, Y4, Y3
+	VMOVUPS    Y3, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y1, Y1
+	VMOVUPS    all72000000<>+0(SB), Y2
+	VPMAXUD    Y2, Y1, Y2
+	VPCMPEQD   Y2, Y1, Y1
+	VPANDN     Y1, Y4, Y1
+	VPAND      Y0, Y1, Y1
+	VMOVMSKPS  Y1, CX
+	ORL        CX, DI
+
+end3:
+	TESTL DI, DI
+	SETNE DI
+	MOVB  DI, rare+73(FP)
+
+	// w_j = rint(product_j·32767/t)
+	MOVQ s+16(FP), CX
+	MOVQ rows+64(FP), DX
+	MOVQ w+0(FP), BX
+	LEAQ 3104(SP), SI
+
+integers:
+	VBROADCASTSS (SI), Y0
+	VMULPS       (CX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSHUFD      $0xd8, Y1, Y1
+	VMULPS       32(CX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSHUFD      $0xd8, Y2, Y2
+	VMULPS       64(CX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFD      $0xd8, Y3, Y3
+	VMULPS       96(CX), Y0, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSHUFD      $0xd8, Y4, Y4
+	VPACKSSDW    Y2, Y1, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VMOVDQU      Y1, (BX)
+	VPACKSSDW    Y4, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 32(BX)
+	VMULPS       128(CX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSHUFD      $0xd8, Y1, Y1
+	VMULPS       160(CX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSHUFD      $0xd8, Y2, Y2
+	VMULPS       192(CX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFD      $0xd8, Y3, Y3
+	VMULPS       224(CX), Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPSHUFD      $0xd8, Y0, Y0
+	VPACKSSDW    Y2, Y1, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VMOVDQU      Y1, 64(BX)
+	VPACKSSDW    Y0, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 96(BX)
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000100, CX
+	DECQ         DX
+	JNE          integers
+	MOVB         AL, masked+72(FP)
 	VZEROUPPER
 	RET
 
-zeros:
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y0, 32(AX)
-	VMOVDQU Y0, 64(AX)
-	VMOVDQU Y0, 96(AX)
-	JMP     next
+DATA allff800000<>+0(SB)/4, $0xff800000
+DATA allff800000<>+4(SB)/4, $0xff800000
+DATA allff800000<>+8(SB)/4, $0xff800000
+DATA allff800000<>+12(SB)/4, $0xff800000
+DATA allff800000<>+16(SB)/4, $0xff800000
+DATA allff800000<>+20(SB)/4, $0xff800000
+DATA allff800000<>+24(SB)/4, $0xff800000
+DATA allff800000<>+28(SB)/4, $0xff800000
+GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
-rare:
-	ORQ $0x01, R8
-	JMP next
+DATA all4b400080<>+0(SB)/4, $0x4b400080
+DATA all4b400080<>+4(SB)/4, $0x4b400080
+DATA all4b400080<>+8(SB)/4, $0x4b400080
+DATA all4b400080<>+12(SB)/4, $0x4b400080
+DATA all4b400080<>+16(SB)/4, $0x4b400080
+DATA all4b400080<>+20(SB)/4, $0x4b400080
+DATA all4b400080<>+24(SB)/4, $0x4b400080
+DATA all4b400080<>+28(SB)/4, $0x4b400080
+GLOBL all4b400080<>(SB), RODATA|NOPTR, $32
+
+DATA all3a2dd372<>+0(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+4(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+8(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+12(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+16(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+20(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+24(SB)/4, $0x3a2dd372
+DATA all3a2dd372<>+28(SB)/4, $0x3a2dd372
+GLOBL all3a2dd372<>(SB), RODATA|NOPTR, $32
+
+DATA all3b9e763d<>+0(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+4(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+8(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+12(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+16(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+20(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+24(SB)/4, $0x3b9e763d
+DATA all3b9e763d<>+28(SB)/4, $0x3b9e763d
+GLOBL all3b9e763d<>(SB), RODATA|NOPTR, $32
+
+DATA all3ce35b99<>+0(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+4(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+8(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+12(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+16(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+20(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+24(SB)/4, $0x3ce35b99
+DATA all3ce35b99<>+28(SB)/4, $0x3ce35b99
+GLOBL all3ce35b99<>(SB), RODATA|NOPTR, $32
+
+DATA all3df5fcda<>+0(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+4(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+8(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+12(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+16(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+20(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+24(SB)/4, $0x3df5fcda
+DATA all3df5fcda<>+28(SB)/4, $0x3df5fcda
+GLOBL all3df5fcda<>(SB), RODATA|NOPTR, $32
+
+DATA all3eb17215<>+0(SB)/4, $0x3eb17215
+DATA all3eb17215<>+4(SB)/4, $0x3eb17215
+DATA all3eb17215<>+8(SB)/4, $0x3eb17215
+DATA all3eb17215<>+12(SB)/4, $0x3eb17215
+DATA all3eb17215<>+16(SB)/4, $0x3eb17215
+DATA all3eb17215<>+20(SB)/4, $0x3eb17215
+DATA all3eb17215<>+24(SB)/4, $0x3eb17215
+DATA all3eb17215<>+28(SB)/4, $0x3eb17215
+GLOBL all3eb17215<>(SB), RODATA|NOPTR, $32
+
+DATA all3f000000<>+0(SB)/4, $0x3f000000
+DATA all3f000000<>+4(SB)/4, $0x3f000000
+DATA all3f000000<>+8(SB)/4, $0x3f000000
+DATA all3f000000<>+12(SB)/4, $0x3f000000
+DATA all3f000000<>+16(SB)/4, $0x3f000000
+DATA all3f000000<>+20(SB)/4, $0x3f000000
+DATA all3f000000<>+24(SB)/4, $0x3f000000
+DATA all3f000000<>+28(SB)/4, $0x3f000000
+GLOBL all3f000000<>(SB), RODATA|NOPTR, $32
+
+DATA all4b400002<>+0(SB)/4, $0x4b400002
+DATA all4b400002<>+4(SB)/4, $0x4b400002
+DATA all4b400002<>+8(SB)/4, $0x4b400002
+DATA all4b400002<>+12(SB)/4, $0x4b400002
+DATA all4b400002<>+16(SB)/4, $0x4b400002
+DATA all4b400002<>+20(SB)/4, $0x4b400002
+DATA all4b400002<>+24(SB)/4, $0x4b400002
+DATA all4b400002<>+28(SB)/4, $0x4b400002
+GLOBL all4b400002<>(SB), RODATA|NOPTR, $32
+
+DATA tailMasks<>+0(SB)/4, $0xffffffff
+DATA tailMasks<>+4(SB)/4, $0xffffffff
+DATA tailMasks<>+8(SB)/4, $0xffffffff
+DATA tailMasks<>+12(SB)/4, $0xffffffff
+DATA tailMasks<>+16(SB)/4, $0xffffffff
+DATA tailMasks<>+20(SB)/4, $0xffffffff
+DATA tailMasks<>+24(SB)/4, $0xffffffff
+DATA tailMasks<>+28(SB)/4, $0xffffffff
+DATA tailMasks<>+32(SB)/4, $0x00000000
+DATA tailMasks<>+36(SB)/4, $0x00000000
+DATA tailMasks<>+40(SB)/4, $0x00000000
+DATA tailMasks<>+44(SB)/4, $0x00000000
+DATA tailMasks<>+48(SB)/4, $0x00000000
+DATA tailMasks<>+52(SB)/4, $0x00000000
+DATA tailMasks<>+56(SB)/4, $0x00000000
+DATA tailMasks<>+60(SB)/4, $0x00000000
+GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
+
+DATA all46fffe00<>+0(SB)/4, $0x46fffe00
+DATA all46fffe00<>+4(SB)/4, $0x46fffe00
+DATA all46fffe00<>+8(SB)/4, $0x46fffe00
+DATA all46fffe00<>+12(SB)/4, $0x46fffe00
+DATA all46fffe00<>+16(SB)/4, $0x46fffe00
+DATA all46fffe00<>+20(SB)/4, $0x46fffe00
+DATA all46fffe00<>+24(SB)/4, $0x46fffe00
+DATA all46fffe00<>+28(SB)/4, $0x46fffe00
+GLOBL all46fffe00<>(SB), RODATA|NOPTR, $32
+
+DATA all0d800000<>+0(SB)/4, $0x0d800000
+DATA all0d800000<>+4(SB)/4, $0x0d800000
+DATA all0d800000<>+8(SB)/4, $0x0d800000
+DATA all0d800000<>+12(SB)/4, $0x0d800000
+DATA all0d800000<>+16(SB)/4, $0x0d800000
+DATA all0d800000<>+20(SB)/4, $0x0d800000
+DATA all0d800000<>+24(SB)/4, $0x0d800000
+DATA all0d800000<>+28(SB)/4, $0x0d800000
+GLOBL all0d800000<>(SB), RODATA|NOPTR, $32
+
+DATA all72000000<>+0(SB)/4, $0x72000000
+DATA all72000000<>+4(SB)/4, $0x72000000
+DATA all72000000<>+8(SB)/4, $0x72000000
+DATA all72000000<>+12(SB)/4, $0x72000000
+DATA all72000000<>+16(SB)/4, $0x72000000
+DATA all72000000<>+20(SB)/4, $0x72000000
+DATA all72000000<>+24(SB)/4, $0x72000000
+DATA all72000000<>+28(SB)/4, $0x72000000
+GLOBL all72000000<>(SB), RODATA|NOPTR, $32
+
+// func softmaxInt8MaskedSIMD(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, visible *uint64, rows int) (masked bool, rare bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxInt8MaskedSIMD(SB), $6600-82
+	MOVQ rows+72(FP), AX
+	MOVQ visible+64(FP), CX
+	XORQ DX, DX
+
+orVisible:
+	ORQ  (CX), DX
+	ADDQ $0x08, CX
+	DECQ AX
+	JNE  orVisible
+	ORQ  $0x01, DX
+	BSRQ DX, DX
+	SHRQ $0x04, DX
+	INCQ DX
+	MOVQ DX, 6592(SP)
+
+	// alpha_r = max of the visible scores of row r, NaN not counting
+	MOVQ    s+16(FP), AX
+	MOVQ    alpha+40(FP), CX
+	MOVQ    rows+72(FP), DX
+	MOVQ    visible+64(FP), BX
+	VMOVUPS allff800000<>+0(SB), Y0
+	SUBQ    $0x08, DX
+	JL      maxRest
+
+maxRows:
+	VPBROADCASTB (BX), Y1
+	VPAND        bitOfLane<>+0(SB), Y1, Y1
+	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, (AX), Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VPBROADCASTB 1(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow311
+	VPBROADCASTB 2(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 64(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 3(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 96(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow311
+	VPBROADCASTB 4(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 128(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 5(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 160(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow311
+	VPBROADCASTB 6(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 192(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 7(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 224(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+
+maxOfRow311:
+	VMAXPS       Y2, Y1, Y1
+	VPBROADCASTB 32(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 1024(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 33(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1056(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow312
+	VPBROADCASTB 34(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1088(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 35(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1120(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow312
+	VPBROADCASTB 36(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1152(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 37(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1184(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow312
+	VPBROADCASTB 38(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1216(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 39(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1248(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+
+maxOfRow312:
+	VMAXPS       Y3, Y2, Y2
+	VPERM2F128   $0x21, Y2, Y1, Y3
+	VBLENDPS     $0xf0, Y2, Y1, Y1
+	VMAXPS       Y3, Y1, Y1
+	VPBROADCASTB 8(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 256(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 9(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 288(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow313
+	VPBROADCASTB 10(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 320(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 11(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 352(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow313
+	VPBROADCASTB 12(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 384(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 13(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 416(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow313
+	VPBROADCASTB 14(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 448(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 15(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 480(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+
+maxOfRow313:
+	VMAXPS       Y3, Y2, Y2
+	VPBROADCASTB 40(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1280(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 41(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1312(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow314
+	VPBROADCASTB 42(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1344(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 43(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1376(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow314
+	VPBROADCASTB 44(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1408(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 45(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1440(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow314
+	VPBROADCASTB 46(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1472(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 47(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1504(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+
+maxOfRow314:
+	VMAXPS       Y4, Y3, Y3
+	VPERM2F128   $0x21, Y3, Y2, Y4
+	VBLENDPS     $0xf0, Y3, Y2, Y2
+	VMAXPS       Y4, Y2, Y2
+	VPBROADCASTB 16(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 512(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 17(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 544(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow315
+	VPBROADCASTB 18(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 576(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 19(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 608(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow315
+	VPBROADCASTB 20(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 640(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 21(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 672(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow315
+	VPBROADCASTB 22(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 704(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 23(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 736(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+
+maxOfRow315:
+	VMAXPS       Y4, Y3, Y3
+	VPBROADCASTB 48(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1536(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 49(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1568(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow316
+	VPBROADCASTB 50(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1600(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 51(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1632(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow316
+	VPBROADCASTB 52(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1664(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 53(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1696(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow316
+	VPBROADCASTB 54(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1728(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 55(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1760(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+
+maxOfRow316:
+	VMAXPS       Y5, Y4, Y4
+	VPERM2F128   $0x21, Y4, Y3, Y5
+	VBLENDPS     $0xf0, Y4, Y3, Y3
+	VMAXPS       Y5, Y3, Y3
+	VPBROADCASTB 24(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 768(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 25(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 800(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow317
+	VPBROADCASTB 26(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 832(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 27(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 864(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow317
+	VPBROADCASTB 28(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 896(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 29(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 928(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow317
+	VPBROADCASTB 30(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 960(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 31(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 992(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+
+maxOfRow317:
+	VMAXPS       Y5, Y4, Y4
+	VPBROADCASTB 56(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1792(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 57(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1824(AX), Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow318
+	VPBROADCASTB 58(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1856(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 59(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1888(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow318
+	VPBROADCASTB 60(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1920(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 61(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1952(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow318
+	VPBROADCASTB 62(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1984(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 63(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 2016(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+
+maxOfRow318:
+	VMAXPS     Y6, Y5, Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VMAXPS     Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VMAXPS     Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (CX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x40, BX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JGE        maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VPBROADCASTB (BX), Y1
+	VPAND        bitOfLane<>+0(SB), Y1, Y1
+	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, (AX), Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VPBROADCASTB 1(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow319
+	VPBROADCASTB 2(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 64(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 3(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 96(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow319
+	VPBROADCASTB 4(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 128(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 5(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 160(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow319
+	VPBROADCASTB 6(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 192(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 7(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 224(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+
+maxOfRow319:
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VPERMILPD    $0x01, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	VMOVSS       X1, (CX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x08, BX
+	ADDQ         $0x04, CX
+	DECQ         DX
+	JNE          maxRow
+
+maxEnd:
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
+	MOVQ m+24(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+72(FP), BX
+	MOVQ visible+64(FP), AX
+	MOVQ c+48(FP), DI
+	MOVQ visible+64(FP), AX
+	LEAQ 3104(SP), SI
+	XORQ AX, AX
+	SUBQ $0x08, BX
+	JL   tail4
+
+loop4:
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y0
+	VXORPS      Y2, Y2, Y2
+	VMAXPS      Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y3
+	VANDNPS     Y0, Y3, Y2
+	VMOVMSKPS   Y3, R8
+	ORL         R8, AX
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     Y2, (SI)
+	VSUBPS      Y2, Y1, Y1
+	VMOVUPS     (DI), Y0
+	VMOVAPS     Y1, Y2
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y2
+	VSUBPS      all4b400080<>+0(SB), Y2, Y3
+	VFMSUB213PS Y3, Y0, Y1
+	VMOVUPS     all3a2dd372<>+0(SB), Y3
+	VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
+	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3
+	VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
+	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3
+	VFMADD213PS all3f000000<>+0(SB), Y1, Y3
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y2, Y0
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y3, Y3
+	VANDPS      Y0, Y3, Y3
+	VMOVUPS     Y3, (DX)
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop4
+
+tail4:
+	ADDQ        $0x08, BX
+	JE          end4
+	LEAQ        tailMasks<>+32(SB), R8
+	SHLQ        $0x02, BX
+	SUBQ        BX, R8
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  (CX), Y1, Y2
+	VMASKMOVPS  (DX), Y1, Y0
+	VXORPS      Y3, Y3, Y3
+	VMAXPS      Y2, Y0, Y0
+	VADDPS      Y3, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y4
+	VANDNPS     Y0, Y4, Y3
+	VANDPS      Y1, Y4, Y4
+	VMOVMSKPS   Y4, BX
+	ORL         BX, AX
+	VMASKMOVPS  Y0, Y1, (CX)
+	VMOVUPS     Y3, (SI)
+	VSUBPS      Y3, Y2, Y2
+	VMASKMOVPS  (DI), Y1, Y0
+	VMOVAPS     Y2, Y3
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y3
+	VSUBPS      all4b400080<>+0(SB), Y3, Y4
+	VFMSUB213PS Y4, Y0, Y2
+	VMOVUPS     all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
+	VFMADD213PS all3ce35b99<>+0(SB), Y2, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y2, Y4
+	VFMADD213PS all3eb17215<>+0(SB), Y2, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y2, Y4
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VANDPS      Y0, Y4, Y4
+	VMASKMOVPS  Y4, Y1, (DX)
+
+end4:
+	TESTL AX, AX
+	SETNE AL
+
+	// p_j = 2^((s_j − m')·c)
+	CMPQ    6592(SP), $0x01
+	JNE     morePairs1
+	MOVQ    c+48(FP), CX
+	MOVQ    scales+56(FP), DX
+	MOVQ    visible+64(FP), BX
+	VMOVUPS all4b400080<>+0(SB), Y1
+	MOVQ    s+16(FP), BX
+	MOVQ    rows+72(FP), SI
+	MOVQ    visible+64(FP), DI
+	LEAQ    31(SP), R8
+	ANDQ    $-32, R8
+	LEAQ    3519(SP), R9
+	ANDQ    $-32, R9
+	LEAQ    3104(SP), R10
+
+weights1:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (CX), Y0
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (BX), Y2, Y5
+	VSUBPS       32(BX), Y2, Y2
+	VMOVAPS      Y5, Y6
+	VFNMADD213PS Y1, Y0, Y6
+	VMOVAPS      Y2, Y7
+	VFNMADD213PS Y1, Y0, Y7
+	VSUBPS       Y1, Y6, Y8
+	VSUBPS       Y1, Y7, Y9
+	VFNMSUB213PS Y8, Y0, Y5
+	VFNMSUB213PS Y9, Y0, Y2
+	VMOVUPS      all3a2dd372<>+0(SB), Y8
+	VFMADD213PS  all3b9e763d<>+0(SB), Y5, Y8
+	VMOVUPS      all3a2dd372<>+0(SB), Y9
+	VFMADD213PS  all3b9e763d<>+0(SB), Y2, Y9
+	VFMADD213PS  all3ce35b99<>+0(SB), Y5, Y8
+	VFMADD213PS  all3ce35b99<>+0(SB), Y2, Y9
+	VFMADD213PS  all3df5fcda<>+0(SB), Y5, Y8
+	VFMADD213PS  all3df5fcda<>+0(SB), Y2, Y9
+	VFMADD213PS  all3eb17215<>+0(SB), Y5, Y8
+	VFMADD213PS  all3eb17215<>+0(SB), Y2, Y9
+	VFMADD213PS  all3f000000<>+0(SB), Y5, Y8
+	VFMADD213PS  all3f000000<>+0(SB), Y2, Y9
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y6, Y0
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y8, Y8
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y7, Y2
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VANDPS       Y0, Y8, Y8
+	VANDPS       Y2, Y9, Y9
+	VPBROADCASTB (DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMULPS       (DX), Y8, Y8
+	VANDPS       Y0, Y8, Y8
+	VMOVUPS      Y8, (BX)
+	VMOVAPS      Y8, Y0
+	VPBROADCASTB 1(DI), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       32(DX), Y9, Y9
+	VANDPS       Y2, Y9, Y9
+	VMOVUPS      Y9, 32(BX)
+	VPMAXUD      Y9, Y0, Y0
+	VMOVUPS      all00000000<>+0(SB), Y2
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      Y2, 96(BX)
+	VMOVUPS      Y2, 128(BX)
+	VMOVUPS      Y2, 160(BX)
+	VMOVUPS      Y2, 192(BX)
+	VMOVUPS      Y2, 224(BX)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VMOVUPS      Y0, (R9)
+	ADDQ         $0x20, R9
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, R8
+	ADDQ         $0x04, R10
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x08, DI
+	DECQ         SI
+	JNE          weights1
+	JMP          weighed
+
+morePairs1:
+	CMPQ    6592(SP), $0x02
+	JNE     morePairs2
+	MOVQ    c+48(FP), CX
+	MOVQ    scales+56(FP), DX
+	MOVQ    visible+64(FP), BX
+	VMOVUPS all4b400080<>+0(SB), Y1
+	MOVQ    s+16(FP), BX
+	MOVQ    rows+72(FP), SI
+	MOVQ    visible+64(FP), DI
+	LEAQ    31(SP), R8
+	ANDQ    $-32, R8
+	LEAQ    3519(SP), R9
+	ANDQ    $-32, R9
+	LEAQ    3104(SP), R10
+
+weights2:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (CX), Y0
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VSUBPS       (BX), Y2, Y5
+	VSUBPS       32(BX), Y2, Y6
+	VMOVAPS      Y5, Y7
+	VFNMADD213PS Y1, Y0, Y7
+	VMOVAPS      Y6, Y8
+	VFNMADD213PS Y1, Y0, Y8
+	VSUBPS       Y1, Y7, Y9
+	VSUBPS       Y1, Y8, Y10
+	VFNMSUB213PS Y9, Y0, Y5
+	VFNMSUB213PS Y10, Y0, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y9
+	VFMADD213PS  all3b9e763d<>+0(SB), Y5, Y9
+	VMOVUPS      all3a2dd372<>+0(SB), Y10
+	VFMADD213PS  all3b9e763d<>+0(SB), Y6, Y10
+	VFMADD213PS  all3ce35b99<>+0(SB), Y5, Y9
+	VFMADD213PS  all3ce35b99<>+0(SB), Y6, Y10
+	VFMADD213PS  all3df5fcda<>+0(SB), Y5, Y9
+	VFMADD213PS  all3df5fcda<>+0(SB), Y6, Y10
+	VSUBPS       64(BX), Y2, Y11
+	VSUBPS       96(BX), Y2, Y2
+	VFMADD213PS  all3eb17215<>+0(SB), Y5, Y9
+	VFMADD213PS  all3eb17215<>+0(SB), Y6, Y10
+	VFMADD213PS  all3f000000<>+0(SB), Y5, Y9
+	VFMADD213PS  all3f000000<>+0(SB), Y6, Y10
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y7, Y5
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y8, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y10, Y10
+	VMOVAPS      Y11, Y7
+	VFNMADD213PS Y1, Y0, Y7
+	VMOVAPS      Y2, Y8
+	VFNMADD213PS Y1, Y0, Y8
+	VANDPS       Y5, Y9, Y9
+	VANDPS       Y6, Y10, Y10
+	VPBROADCASTB (DI), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y9, Y9
+	VADDPS       Y9, Y3, Y3
+	VMULPS       (DX), Y9, Y9
+	VANDPS       Y5, Y9, Y9
+	VMOVUPS      Y9, (BX)
+	VMOVAPS      Y9, Y5
+	VPBROADCASTB 1(DI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VANDPS       Y6, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	VMULPS       32(DX), Y10, Y10
+	VANDPS       Y6, Y10, Y10
+	VMOVUPS      Y10, 32(BX)
+	VPMAXUD      Y10, Y5, Y5
+	VSUBPS       Y1, Y7, Y6
+	VSUBPS       Y1, Y8, Y9
+	VFNMSUB213PS Y6, Y0, Y11
+	VFNMSUB213PS Y9, Y0, Y2
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y11, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y9
+	VFMADD213PS  all3b9e763d<>+0(SB), Y2, Y9
+	VFMADD213PS  all3ce35b99<>+0(SB), Y11, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y2, Y9
+	VFMADD213PS  all3df5fcda<>+0(SB), Y11, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y2, Y9
+	VFMADD213PS  all3eb17215<>+0(SB), Y11, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y2, Y9
+	VFMADD213PS  all3f000000<>+0(SB), Y11, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y2, Y9
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y7, Y0
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y8, Y2
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VANDPS       Y0, Y6, Y6
+	VANDPS       Y2, Y9, Y9
+	VPBROADCASTB 2(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       64(DX), Y6, Y6
+	VANDPS       Y0, Y6, Y6
+	VMOVUPS      Y6, 64(BX)
+	VPMAXUD      Y6, Y5, Y5
+	VPBROADCASTB 3(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y9, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       96(DX), Y9, Y9
+	VANDPS       Y0, Y9, Y9
+	VMOVUPS      Y9, 96(BX)
+	VPMAXUD      Y9, Y5, Y5
+	VMOVUPS      all00000000<>+0(SB), Y0
+	VMOVUPS      Y0, 128(BX)
+	VMOVUPS      Y0, 160(BX)
+	VMOVUPS      Y0, 192(BX)
+	VMOVUPS      Y0, 224(BX)
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R8)
+	VMOVUPS      Y5, (R9)
+	ADDQ         $0x20, R9
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, R8
+	ADDQ         $0x04, R10
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x08, DI
+	DECQ         SI
+	JNE          weights2
+	JMP          weighed
+
+morePairs2:
+	CMPQ    6592(SP), $0x03
+	JNE     morePairs3
+	MOVQ    c+48(FP), CX
+	MOVQ    scales+56(FP), DX
+	MOVQ    visible+64(FP), BX
+	VMOVUPS all4b400080<>+0(SB), Y1
+	MOVQ    s+16(FP), BX
+	MOVQ    rows+72(FP), SI
+	MOVQ    visible+64(FP), DI
+	LEAQ    31(SP), R8
+	ANDQ    $-32, R8
+	LEAQ    3519(SP), R9
+	ANDQ    $-32, R9
+	LEAQ    3104(SP), R10
+
+weights3:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (CX), Y0
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VSUBPS       (BX), Y2, Y11
+	VSUBPS       32(BX), Y2, Y12
+	VMOVAPS      Y11, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VMOVAPS      Y12, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VSUBPS       Y1, Y10, Y3
+	VSUBPS       Y1, Y9, Y6
+	VFNMSUB213PS Y3, Y0, Y11
+	VFNMSUB213PS Y6, Y0, Y12
+	VMOVUPS      all3a2dd372<>+0(SB), Y3
+	VFMADD213PS  all3b9e763d<>+0(SB), Y11, Y3
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y12, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y11, Y3
+	VFMADD213PS  all3ce35b99<>+0(SB), Y12, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y11, Y3
+	VFMADD213PS  all3df5fcda<>+0(SB), Y12, Y6
+	VSUBPS       64(BX), Y2, Y7
+	VSUBPS       96(BX), Y2, Y8
+	VFMADD213PS  all3eb17215<>+0(SB), Y11, Y3
+	VFMADD213PS  all3eb17215<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y11, Y3
+	VFMADD213PS  all3f000000<>+0(SB), Y12, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y11
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y3, Y3
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y12
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VMOVAPS      Y7, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y8, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VANDPS       Y11, Y3, Y3
+	VANDPS       Y12, Y6, Y6
+	VPBROADCASTB (DI), Y11
+	VPAND        bitOfLane<>+0(SB), Y11, Y11
+	VPCMPEQD     bitOfLane<>+0(SB), Y11, Y11
+	VANDPS       Y11, Y3, Y3
+	VADDPS       Y3, Y4, Y4
+	VMULPS       (DX), Y3, Y3
+	VANDPS       Y11, Y3, Y3
+	VMOVUPS      Y3, (BX)
+	VMOVAPS      Y3, Y3
+	VPBROADCASTB 1(DI), Y11
+	VPAND        bitOfLane<>+0(SB), Y11, Y11
+	VPCMPEQD     bitOfLane<>+0(SB), Y11, Y11
+	VANDPS       Y11, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       32(DX), Y6, Y6
+	VANDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 32(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y11
+	VFNMSUB213PS Y6, Y0, Y7
+	VFNMSUB213PS Y11, Y0, Y8
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y7, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y11
+	VFMADD213PS  all3b9e763d<>+0(SB), Y8, Y11
+	VFMADD213PS  all3ce35b99<>+0(SB), Y7, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y8, Y11
+	VFMADD213PS  all3df5fcda<>+0(SB), Y7, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y8, Y11
+	VSUBPS       128(BX), Y2, Y12
+	VSUBPS       160(BX), Y2, Y2
+	VFMADD213PS  all3eb17215<>+0(SB), Y7, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y8, Y11
+	VFMADD213PS  all3f000000<>+0(SB), Y7, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y8, Y11
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y7
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y11, Y11
+	VMOVAPS      Y12, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y2, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VANDPS       Y7, Y6, Y6
+	VANDPS       Y8, Y11, Y11
+	VPBROADCASTB 2(DI), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMULPS       64(DX), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VMOVUPS      Y6, 64(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VPBROADCASTB 3(DI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VANDPS       Y6, Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VMULPS       96(DX), Y11, Y11
+	VANDPS       Y6, Y11, Y11
+	VMOVUPS      Y11, 96(BX)
+	VPMAXUD      Y11, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y7
+	VFNMSUB213PS Y6, Y0, Y12
+	VFNMSUB213PS Y7, Y0, Y2
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y12, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y7
+	VFMADD213PS  all3b9e763d<>+0(SB), Y2, Y7
+	VFMADD213PS  all3ce35b99<>+0(SB), Y12, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y2, Y7
+	VFMADD213PS  all3df5fcda<>+0(SB), Y12, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y2, Y7
+	VFMADD213PS  all3eb17215<>+0(SB), Y12, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y2, Y7
+	VFMADD213PS  all3f000000<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y2, Y7
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y0
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y2
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y7, Y7
+	VANDPS       Y0, Y6, Y6
+	VANDPS       Y2, Y7, Y7
+	VPBROADCASTB 4(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMULPS       128(DX), Y6, Y6
+	VANDPS       Y0, Y6, Y6
+	VMOVUPS      Y6, 128(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VPBROADCASTB 5(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VMULPS       160(DX), Y7, Y7
+	VANDPS       Y0, Y7, Y7
+	VMOVUPS      Y7, 160(BX)
+	VPMAXUD      Y7, Y3, Y3
+	VMOVUPS      all00000000<>+0(SB), Y0
+	VMOVUPS      Y0, 192(BX)
+	VMOVUPS      Y0, 224(BX)
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VMOVUPS      Y3, (R9)
+	ADDQ         $0x20, R9
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, R8
+	ADDQ         $0x04, R10
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x08, DI
+	DECQ         SI
+	JNE          weights3
+	JMP          weighed
+
+morePairs3:
+	MOVQ    c+48(FP), CX
+	MOVQ    scales+56(FP), DX
+	MOVQ    visible+64(FP), BX
+	VMOVUPS all4b400080<>+0(SB), Y1
+	MOVQ    s+16(FP), BX
+	MOVQ    rows+72(FP), SI
+	MOVQ    visible+64(FP), DI
+	LEAQ    31(SP), R8
+	ANDQ    $-32, R8
+	LEAQ    3519(SP), R9
+	ANDQ    $-32, R9
+	LEAQ    3104(SP), R10
+
+weights:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (CX), Y0
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VSUBPS       (BX), Y2, Y11
+	VSUBPS       32(BX), Y2, Y12
+	VMOVAPS      Y11, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VMOVAPS      Y12, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VSUBPS       Y1, Y10, Y3
+	VSUBPS       Y1, Y9, Y6
+	VFNMSUB213PS Y3, Y0, Y11
+	VFNMSUB213PS Y6, Y0, Y12
+	VMOVUPS      all3a2dd372<>+0(SB), Y3
+	VFMADD213PS  all3b9e763d<>+0(SB), Y11, Y3
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y12, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y11, Y3
+	VFMADD213PS  all3ce35b99<>+0(SB), Y12, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y11, Y3
+	VFMADD213PS  all3df5fcda<>+0(SB), Y12, Y6
+	VSUBPS       64(BX), Y2, Y7
+	VSUBPS       96(BX), Y2, Y8
+	VFMADD213PS  all3eb17215<>+0(SB), Y11, Y3
+	VFMADD213PS  all3eb17215<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y11, Y3
+	VFMADD213PS  all3f000000<>+0(SB), Y12, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y11
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y3, Y3
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y12
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VMOVAPS      Y7, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y8, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VANDPS       Y11, Y3, Y3
+	VANDPS       Y12, Y6, Y6
+	VPBROADCASTB (DI), Y11
+	VPAND        bitOfLane<>+0(SB), Y11, Y11
+	VPCMPEQD     bitOfLane<>+0(SB), Y11, Y11
+	VANDPS       Y11, Y3, Y3
+	VADDPS       Y3, Y4, Y4
+	VMULPS       (DX), Y3, Y3
+	VANDPS       Y11, Y3, Y3
+	VMOVUPS      Y3, (BX)
+	VMOVAPS      Y3, Y3
+	VPBROADCASTB 1(DI), Y11
+	VPAND        bitOfLane<>+0(SB), Y11, Y11
+	VPCMPEQD     bitOfLane<>+0(SB), Y11, Y11
+	VANDPS       Y11, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       32(DX), Y6, Y6
+	VANDPS       Y11, Y6, Y6
+	VMOVUPS      Y6, 32(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y11
+	VFNMSUB213PS Y6, Y0, Y7
+	VFNMSUB213PS Y11, Y0, Y8
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y7, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y11
+	VFMADD213PS  all3b9e763d<>+0(SB), Y8, Y11
+	VFMADD213PS  all3ce35b99<>+0(SB), Y7, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y8, Y11
+	VFMADD213PS  all3df5fcda<>+0(SB), Y7, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y8, Y11
+	VSUBPS       128(BX), Y2, Y12
+	VSUBPS       160(BX), Y2, Y13
+	VFMADD213PS  all3eb17215<>+0(SB), Y7, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y8, Y11
+	VFMADD213PS  all3f000000<>+0(SB), Y7, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y8, Y11
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y7
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y11, Y11
+	VMOVAPS      Y12, Y9
+	VFNMADD213PS Y1, Y0, Y9
+	VMOVAPS      Y13, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VANDPS       Y7, Y6, Y6
+	VANDPS       Y8, Y11, Y11
+	VPBROADCASTB 2(DI), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VANDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMULPS       64(DX), Y6, Y6
+	VANDPS       Y7, Y6, Y6
+	VMOVUPS      Y6, 64(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VPBROADCASTB 3(DI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VANDPS       Y6, Y11, Y11
+	VADDPS       Y11, Y5, Y5
+	VMULPS       96(DX), Y11, Y11
+	VANDPS       Y6, Y11, Y11
+	VMOVUPS      Y11, 96(BX)
+	VPMAXUD      Y11, Y3, Y3
+	VSUBPS       Y1, Y9, Y6
+	VSUBPS       Y1, Y10, Y7
+	VFNMSUB213PS Y6, Y0, Y12
+	VFNMSUB213PS Y7, Y0, Y13
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y12, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y7
+	VFMADD213PS  all3b9e763d<>+0(SB), Y13, Y7
+	VFMADD213PS  all3ce35b99<>+0(SB), Y12, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y13, Y7
+	VFMADD213PS  all3df5fcda<>+0(SB), Y12, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y13, Y7
+	VSUBPS       192(BX), Y2, Y8
+	VSUBPS       224(BX), Y2, Y2
+	VFMADD213PS  all3eb17215<>+0(SB), Y12, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y13, Y7
+	VFMADD213PS  all3f000000<>+0(SB), Y12, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y13, Y7
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y9, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y9, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y7, Y7
+	VMOVAPS      Y8, Y10
+	VFNMADD213PS Y1, Y0, Y10
+	VMOVAPS      Y2, Y12
+	VFNMADD213PS Y1, Y0, Y12
+	VANDPS       Y11, Y6, Y6
+	VANDPS       Y9, Y7, Y7
+	VPBROADCASTB 4(DI), Y9
+	VPAND        bitOfLane<>+0(SB), Y9, Y9
+	VPCMPEQD     bitOfLane<>+0(SB), Y9, Y9
+	VANDPS       Y9, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMULPS       128(DX), Y6, Y6
+	VANDPS       Y9, Y6, Y6
+	VMOVUPS      Y6, 128(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VPBROADCASTB 5(DI), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VANDPS       Y6, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VMULPS       160(DX), Y7, Y7
+	VANDPS       Y6, Y7, Y7
+	VMOVUPS      Y7, 160(BX)
+	VPMAXUD      Y7, Y3, Y3
+	VSUBPS       Y1, Y10, Y6
+	VSUBPS       Y1, Y12, Y7
+	VFNMSUB213PS Y6, Y0, Y8
+	VFNMSUB213PS Y7, Y0, Y2
+	VMOVUPS      all3a2dd372<>+0(SB), Y6
+	VFMADD213PS  all3b9e763d<>+0(SB), Y8, Y6
+	VMOVUPS      all3a2dd372<>+0(SB), Y7
+	VFMADD213PS  all3b9e763d<>+0(SB), Y2, Y7
+	VFMADD213PS  all3ce35b99<>+0(SB), Y8, Y6
+	VFMADD213PS  all3ce35b99<>+0(SB), Y2, Y7
+	VFMADD213PS  all3df5fcda<>+0(SB), Y8, Y6
+	VFMADD213PS  all3df5fcda<>+0(SB), Y2, Y7
+	VFMADD213PS  all3eb17215<>+0(SB), Y8, Y6
+	VFMADD213PS  all3eb17215<>+0(SB), Y2, Y7
+	VFMADD213PS  all3f000000<>+0(SB), Y8, Y6
+	VFMADD213PS  all3f000000<>+0(SB), Y2, Y7
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y10, Y0
+	VPSLLD       $0x17, Y10, Y10
+	VMULPS       Y10, Y6, Y6
+	VCMPPS       $0x16, all4b400002<>+0(SB), Y12, Y2
+	VPSLLD       $0x17, Y12, Y12
+	VMULPS       Y12, Y7, Y7
+	VANDPS       Y0, Y6, Y6
+	VANDPS       Y2, Y7, Y7
+	VPBROADCASTB 6(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VMULPS       192(DX), Y6, Y6
+	VANDPS       Y0, Y6, Y6
+	VMOVUPS      Y6, 192(BX)
+	VPMAXUD      Y6, Y3, Y3
+	VPBROADCASTB 7(DI), Y0
+	VPAND        bitOfLane<>+0(SB), Y0, Y0
+	VPCMPEQD     bitOfLane<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VMULPS       224(DX), Y7, Y7
+	VANDPS       Y0, Y7, Y7
+	VMOVUPS      Y7, 224(BX)
+	VPMAXUD      Y7, Y3, Y3
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (R8)
+	VMOVUPS      Y3, (R9)
+	ADDQ         $0x20, R9
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, R8
+	ADDQ         $0x04, R10
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x08, DI
+	DECQ         SI
+	JNE          weights
+
+weighed:
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+32(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+72(FP), BX
+	MOVQ visible+64(FP), SI
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
+	SUBQ $0x08, BX
+	JL   tail5
+
+loop5:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop5
+
+tail5:
+	ADDQ        $0x08, BX
+	JE          end5
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end5:
+	// f = t/32767 and 32767/t, for the largest product t
+	MOVQ rows+72(FP), CX
+	MOVQ visible+64(FP), DX
+	LEAQ 3519(SP), DX
+	ANDQ $-32, DX
+	MOVQ f+8(FP), BX
+	LEAQ 3104(SP), SI
+	XORL DI, DI
+	SUBQ $0x08, CX
+	JL   tail6
+
+loop6:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    128(DX), Y1
+	VPERM2F128 $0x21, Y1, Y0, Y2
+	VBLENDPS   $0xf0, Y1, Y0, Y0
+	VPMAXUD    Y2, Y0, Y0
+	VMOVUPS    32(DX), Y1
+	VMOVUPS    160(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    64(DX), Y2
+	VMOVUPS    192(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    96(DX), Y3
+	VMOVUPS    224(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VUNPCKHPS  Y1, Y0, Y4
+	VUNPCKLPS  Y1, Y0, Y0
+	VPMAXUD    Y4, Y0, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VUNPCKLPS  Y3, Y2, Y2
+	VPMAXUD    Y1, Y2, Y2
+	VUNPCKHPD  Y2, Y0, Y1
+	VUNPCKLPD  Y2, Y0, Y0
+	VPMAXUD    Y1, Y0, Y0
+	VMOVUPS    all46fffe00<>+0(SB), Y1
+	VDIVPS     Y1, Y0, Y2
+	VMOVUPS    Y2, (BX)
+	VPXOR      Y3, Y3, Y3
+	VPCMPEQD   Y0, Y3, Y3
+	VDIVPS     Y0, Y1, Y2
+	VPANDN     Y2, Y3, Y2
+	VMOVUPS    Y2, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y0, Y0
+	VMOVUPS    all72000000<>+0(SB), Y1
+	VPMAXUD    Y1, Y0, Y1
+	VPCMPEQD   Y1, Y0, Y0
+	VPANDN     Y0, Y3, Y0
+	VMOVMSKPS  Y0, R8
+	ORL        R8, DI
+	ADDQ       $0x00000100, DX
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JGE        loop6
+
+tail6:
+	ADDQ       $0x08, CX
+	JE         end6
+	LEAQ       tailMasks<>+32(SB), R8
+	SHLQ       $0x02, CX
+	SUBQ       CX, R8
+	VMOVUPS    (R8), Y0
+	VMOVUPS    (DX), Y1
+	VMOVUPS    128(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    32(DX), Y2
+	VMOVUPS    160(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    64(DX), Y3
+	VMOVUPS    192(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VMOVUPS    96(DX), Y4
+	VMOVUPS    224(DX), Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VPMAXUD    Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VPMAXUD    Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VPMAXUD    Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VPMAXUD    Y2, Y1, Y1
+	VMOVUPS    all46fffe00<>+0(SB), Y2
+	VDIVPS     Y2, Y1, Y3
+	VMASKMOVPS Y3, Y0, (BX)
+	VPXOR      Y4, Y4, Y4
+	VPCMPEQD   Y1, Y4, Y4
+	VDIVPS     Y1, Y2, Y3
+	VPANDN     Y3, Y4, Y3
+	VMOVUPS    Y3, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y1, Y1
+	VMOVUPS    all72000000<>+0(SB), Y2
+	VPMAXUD    Y2, Y1, Y2
+	VPCMPEQD   Y2, Y1, Y1
+	VPANDN     Y1, Y4, Y1
+	VPAND      Y0, Y1, Y1
+	VMOVMSKPS  Y1, CX
+	ORL        CX, DI
+
+end6:
+	TESTL DI, DI
+	SETNE DI
+	MOVB  DI, rare+81(FP)
+
+	// w_j = rint(product_j·32767/t)
+	MOVQ s+16(FP), CX
+	MOVQ rows+72(FP), DX
+	MOVQ visible+64(FP), BX
+	MOVQ w+0(FP), BX
+	LEAQ 3104(SP), SI
+
+integers:
+	VBROADCASTSS (SI), Y0
+	VMULPS       (CX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSHUFD      $0xd8, Y1, Y1
+	VMULPS       32(CX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSHUFD      $0xd8, Y2, Y2
+	VMULPS       64(CX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFD      $0xd8, Y3, Y3
+	VMULPS       96(CX), Y0, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSHUFD      $0xd8, Y4, Y4
+	VPACKSSDW    Y2, Y1, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VMOVDQU      Y1, (BX)
+	VPACKSSDW    Y4, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 32(BX)
+	VMULPS       128(CX), Y0, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSHUFD      $0xd8, Y1, Y1
+	VMULPS       160(CX), Y0, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSHUFD      $0xd8, Y2, Y2
+	VMULPS       192(CX), Y0, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPSHUFD      $0xd8, Y3, Y3
+	VMULPS       224(CX), Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPSHUFD      $0xd8, Y0, Y0
+	VPACKSSDW    Y2, Y1, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VMOVDQU      Y1, 64(BX)
+	VPACKSSDW    Y0, Y3, Y3
+	VPERMQ       $0xd8, Y3, Y3
+	VMOVDQU      Y3, 96(BX)
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000100, CX
+	DECQ         DX
+	JNE          integers
+	MOVB         AL, masked+80(FP)
+	VZEROUPPER
+	RET
 
 DATA bitOfLane<>+0(SB)/4, $0x00000001
 DATA bitOfLane<>+4(SB)/4, $0x00000002
@@ -21250,22 +23449,1610 @@ DATA bitOfLane<>+24(SB)/4, $0x00000040
 DATA bitOfLane<>+28(SB)/4, $0x00000080
 GLOBL bitOfLane<>(SB), RODATA|NOPTR, $32
 
-DATA all7fffffff<>+0(SB)/4, $0x7fffffff
-DATA all7fffffff<>+4(SB)/4, $0x7fffffff
-DATA all7fffffff<>+8(SB)/4, $0x7fffffff
-DATA all7fffffff<>+12(SB)/4, $0x7fffffff
-DATA all7fffffff<>+16(SB)/4, $0x7fffffff
-DATA all7fffffff<>+20(SB)/4, $0x7fffffff
-DATA all7fffffff<>+24(SB)/4, $0x7fffffff
-DATA all7fffffff<>+28(SB)/4, $0x7fffffff
-GLOBL all7fffffff<>(SB), RODATA|NOPTR, $32
+DATA all00000000<>+0(SB)/4, $0x00000000
+DATA all00000000<>+4(SB)/4, $0x00000000
+DATA all00000000<>+8(SB)/4, $0x00000000
+DATA all00000000<>+12(SB)/4, $0x00000000
+DATA all00000000<>+16(SB)/4, $0x00000000
+DATA all00000000<>+20(SB)/4, $0x00000000
+DATA all00000000<>+24(SB)/4, $0x00000000
+DATA all00000000<>+28(SB)/4, $0x00000000
+GLOBL all00000000<>(SB), RODATA|NOPTR, $32
 
-DATA all46fffe00<>+0(SB)/4, $0x46fffe00
-DATA all46fffe00<>+4(SB)/4, $0x46fffe00
-DATA all46fffe00<>+8(SB)/4, $0x46fffe00
-DATA all46fffe00<>+12(SB)/4, $0x46fffe00
-DATA all46fffe00<>+16(SB)/4, $0x46fffe00
-DATA all46fffe00<>+20(SB)/4, $0x46fffe00
-DATA all46fffe00<>+24(SB)/4, $0x46fffe00
-DATA all46fffe00<>+28(SB)/4, $0x46fffe00
-GLOBL all46fffe00<>(SB), RODATA|NOPTR, $32
+// func softmaxInt8AVX512(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, rows int) (masked bool, rare bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, FMA3
+TEXT ·softmaxInt8AVX512(SB), $6592-74
+	// alpha_r = max of the visible scores of row r, NaN not counting
+	MOVQ         s+16(FP), AX
+	MOVQ         alpha+40(FP), CX
+	MOVQ         rows+64(FP), DX
+	VBROADCASTSS allff800000<>+0(SB), Z0
+	SUBQ         $0x08, DX
+	JL           maxRest
+
+maxRows:
+	VMOVUPS       (AX), Z1
+	VMAXPS        Z0, Z1, Z1
+	VMOVUPS       64(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VMOVUPS       128(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VMOVUPS       192(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VEXTRACTF32X8 $0x01, Z1, Y2
+	VMAXPS        Y2, Y1, Y1
+	VMOVUPS       1024(AX), Z2
+	VMAXPS        Z0, Z2, Z2
+	VMOVUPS       1088(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VMOVUPS       1152(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VMOVUPS       1216(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VEXTRACTF32X8 $0x01, Z2, Y3
+	VMAXPS        Y3, Y2, Y2
+	VPERM2F128    $0x21, Y2, Y1, Y3
+	VBLENDPS      $0xf0, Y2, Y1, Y1
+	VMAXPS        Y3, Y1, Y1
+	VMOVUPS       256(AX), Z2
+	VMAXPS        Z0, Z2, Z2
+	VMOVUPS       320(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VMOVUPS       384(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VMOVUPS       448(AX), Z3
+	VMAXPS        Z2, Z3, Z2
+	VEXTRACTF32X8 $0x01, Z2, Y3
+	VMAXPS        Y3, Y2, Y2
+	VMOVUPS       1280(AX), Z3
+	VMAXPS        Z0, Z3, Z3
+	VMOVUPS       1344(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VMOVUPS       1408(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VMOVUPS       1472(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VEXTRACTF32X8 $0x01, Z3, Y4
+	VMAXPS        Y4, Y3, Y3
+	VPERM2F128    $0x21, Y3, Y2, Y4
+	VBLENDPS      $0xf0, Y3, Y2, Y2
+	VMAXPS        Y4, Y2, Y2
+	VMOVUPS       512(AX), Z3
+	VMAXPS        Z0, Z3, Z3
+	VMOVUPS       576(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VMOVUPS       640(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VMOVUPS       704(AX), Z4
+	VMAXPS        Z3, Z4, Z3
+	VEXTRACTF32X8 $0x01, Z3, Y4
+	VMAXPS        Y4, Y3, Y3
+	VMOVUPS       1536(AX), Z4
+	VMAXPS        Z0, Z4, Z4
+	VMOVUPS       1600(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VMOVUPS       1664(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VMOVUPS       1728(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VEXTRACTF32X8 $0x01, Z4, Y5
+	VMAXPS        Y5, Y4, Y4
+	VPERM2F128    $0x21, Y4, Y3, Y5
+	VBLENDPS      $0xf0, Y4, Y3, Y3
+	VMAXPS        Y5, Y3, Y3
+	VMOVUPS       768(AX), Z4
+	VMAXPS        Z0, Z4, Z4
+	VMOVUPS       832(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VMOVUPS       896(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VMOVUPS       960(AX), Z5
+	VMAXPS        Z4, Z5, Z4
+	VEXTRACTF32X8 $0x01, Z4, Y5
+	VMAXPS        Y5, Y4, Y4
+	VMOVUPS       1792(AX), Z5
+	VMAXPS        Z0, Z5, Z5
+	VMOVUPS       1856(AX), Z6
+	VMAXPS        Z5, Z6, Z5
+	VMOVUPS       1920(AX), Z6
+	VMAXPS        Z5, Z6, Z5
+	VMOVUPS       1984(AX), Z6
+	VMAXPS        Z5, Z6, Z5
+	VEXTRACTF32X8 $0x01, Z5, Y6
+	VMAXPS        Y6, Y5, Y5
+	VPERM2F128    $0x21, Y5, Y4, Y6
+	VBLENDPS      $0xf0, Y5, Y4, Y4
+	VMAXPS        Y6, Y4, Y4
+	VUNPCKHPS     Y2, Y1, Y5
+	VUNPCKLPS     Y2, Y1, Y1
+	VMAXPS        Y5, Y1, Y1
+	VUNPCKHPS     Y4, Y3, Y2
+	VUNPCKLPS     Y4, Y3, Y3
+	VMAXPS        Y2, Y3, Y3
+	VUNPCKHPD     Y3, Y1, Y2
+	VUNPCKLPD     Y3, Y1, Y1
+	VMAXPS        Y2, Y1, Y1
+	VMOVUPS       Y1, (CX)
+	ADDQ          $0x00000800, AX
+	ADDQ          $0x20, CX
+	SUBQ          $0x08, DX
+	JGE           maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VMOVUPS       (AX), Z1
+	VMAXPS        Z0, Z1, Z1
+	VMOVUPS       64(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VMOVUPS       128(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VMOVUPS       192(AX), Z2
+	VMAXPS        Z1, Z2, Z1
+	VEXTRACTF32X8 $0x01, Z1, Y2
+	VMAXPS        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VMAXPS        X2, X1, X1
+	VPERMILPD     $0x01, X1, X2
+	VMAXPS        X2, X1, X1
+	VMOVSHDUP     X1, X2
+	VMAXSS        X2, X1, X1
+	VMOVSS        X1, (CX)
+	ADDQ          $0x00000100, AX
+	ADDQ          $0x04, CX
+	DECQ          DX
+	JNE           maxRow
+
+maxEnd:
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
+	MOVQ m+24(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+64(FP), BX
+	MOVQ c+48(FP), DI
+	LEAQ 3104(SP), SI
+	XORQ AX, AX
+	SUBQ $0x08, BX
+	JL   tail7
+
+loop7:
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y0
+	VXORPS      Y2, Y2, Y2
+	VMAXPS      Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y3
+	VANDNPS     Y0, Y3, Y2
+	VMOVMSKPS   Y3, R8
+	ORL         R8, AX
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     Y2, (SI)
+	VSUBPS      Y2, Y1, Y1
+	VMOVUPS     (DI), Y0
+	VMOVAPS     Y1, Y2
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y2
+	VSUBPS      all4b400080<>+0(SB), Y2, Y3
+	VFMSUB213PS Y3, Y0, Y1
+	VMOVUPS     all3a2dd372<>+0(SB), Y3
+	VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
+	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3
+	VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
+	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3
+	VFMADD213PS all3f000000<>+0(SB), Y1, Y3
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y2, Y0
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y3, Y3
+	VANDPS      Y0, Y3, Y3
+	VMOVUPS     Y3, (DX)
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop7
+
+tail7:
+	ADDQ        $0x08, BX
+	JE          end7
+	LEAQ        tailMasks<>+32(SB), R8
+	SHLQ        $0x02, BX
+	SUBQ        BX, R8
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  (CX), Y1, Y2
+	VMASKMOVPS  (DX), Y1, Y0
+	VXORPS      Y3, Y3, Y3
+	VMAXPS      Y2, Y0, Y0
+	VADDPS      Y3, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y4
+	VANDNPS     Y0, Y4, Y3
+	VANDPS      Y1, Y4, Y4
+	VMOVMSKPS   Y4, BX
+	ORL         BX, AX
+	VMASKMOVPS  Y0, Y1, (CX)
+	VMOVUPS     Y3, (SI)
+	VSUBPS      Y3, Y2, Y2
+	VMASKMOVPS  (DI), Y1, Y0
+	VMOVAPS     Y2, Y3
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y3
+	VSUBPS      all4b400080<>+0(SB), Y3, Y4
+	VFMSUB213PS Y4, Y0, Y2
+	VMOVUPS     all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
+	VFMADD213PS all3ce35b99<>+0(SB), Y2, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y2, Y4
+	VFMADD213PS all3eb17215<>+0(SB), Y2, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y2, Y4
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VANDPS      Y0, Y4, Y4
+	VMASKMOVPS  Y4, Y1, (DX)
+
+end7:
+	TESTL AX, AX
+	SETNE AL
+
+	// p_j = 2^((s_j − m')·c)
+	MOVQ         s+16(FP), CX
+	MOVQ         rows+64(FP), DX
+	MOVQ         c+48(FP), BX
+	MOVQ         scales+56(FP), SI
+	LEAQ         31(SP), DI
+	ANDQ         $-32, DI
+	LEAQ         3519(SP), R8
+	ANDQ         $-32, R8
+	LEAQ         3104(SP), R9
+	VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2
+	VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4
+	VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6
+	VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
+
+weights:
+	VBROADCASTSS  (R9), Z13
+	VBROADCASTSS  (BX), Z0
+	VSUBPS        (CX), Z13, Z16
+	VSUBPS        64(CX), Z13, Z19
+	VSUBPS        128(CX), Z13, Z22
+	VSUBPS        192(CX), Z13, Z25
+	VBROADCASTSS  all4b400080<>+0(SB), Z17
+	VFNMADD231PS  Z0, Z16, Z17
+	VBROADCASTSS  all4b400080<>+0(SB), Z20
+	VFNMADD231PS  Z0, Z19, Z20
+	VBROADCASTSS  all4b400080<>+0(SB), Z23
+	VFNMADD231PS  Z0, Z22, Z23
+	VBROADCASTSS  all4b400080<>+0(SB), Z26
+	VFNMADD231PS  Z0, Z25, Z26
+	VSUBPS        Z1, Z17, Z18
+	VSUBPS        Z1, Z20, Z21
+	VSUBPS        Z1, Z23, Z24
+	VSUBPS        Z1, Z26, Z27
+	VFNMSUB213PS  Z18, Z0, Z16
+	VFNMSUB213PS  Z21, Z0, Z19
+	VFNMSUB213PS  Z24, Z0, Z22
+	VFNMSUB213PS  Z27, Z0, Z25
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z18
+	VFMADD213PS   Z5, Z16, Z18
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z21
+	VFMADD213PS   Z5, Z19, Z21
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z24
+	VFMADD213PS   Z5, Z22, Z24
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z27
+	VFMADD213PS   Z5, Z25, Z27
+	VFMADD213PS   Z6, Z16, Z18
+	VFMADD213PS   Z6, Z19, Z21
+	VFMADD213PS   Z6, Z22, Z24
+	VFMADD213PS   Z6, Z25, Z27
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z7, Z19, Z21
+	VFMADD213PS   Z7, Z22, Z24
+	VFMADD213PS   Z7, Z25, Z27
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z8, Z19, Z21
+	VFMADD213PS   Z8, Z22, Z24
+	VFMADD213PS   Z8, Z25, Z27
+	VFMADD213PS   Z3, Z16, Z18
+	VFMADD213PS   Z3, Z19, Z21
+	VFMADD213PS   Z3, Z22, Z24
+	VFMADD213PS   Z3, Z25, Z27
+	VCMPPS        $0x16, Z2, Z17, K1
+	VCMPPS        $0x16, Z2, Z20, K2
+	VCMPPS        $0x16, Z2, Z23, K3
+	VCMPPS        $0x16, Z2, Z26, K4
+	VPSLLD        $0x17, Z17, Z17
+	VPSLLD        $0x17, Z20, Z20
+	VPSLLD        $0x17, Z23, Z23
+	VPSLLD        $0x17, Z26, Z26
+	VMULPS.Z      Z17, Z18, K1, Z18
+	VMULPS.Z      Z20, Z21, K2, Z21
+	VMULPS.Z      Z23, Z24, K3, Z24
+	VMULPS.Z      Z26, Z27, K4, Z27
+	VMOVAPS       Z18, Z14
+	VMULPS        (SI), Z18, Z18
+	VMOVUPS       Z18, (CX)
+	VMOVAPS       Z18, Z28
+	VADDPS        Z21, Z14, Z14
+	VMULPS        64(SI), Z21, Z21
+	VMOVUPS       Z21, 64(CX)
+	VPMAXUD       Z21, Z28, Z28
+	VADDPS        Z24, Z14, Z14
+	VMULPS        128(SI), Z24, Z24
+	VMOVUPS       Z24, 128(CX)
+	VPMAXUD       Z24, Z28, Z28
+	VADDPS        Z27, Z14, Z14
+	VMULPS        192(SI), Z27, Z27
+	VMOVUPS       Z27, 192(CX)
+	VPMAXUD       Z27, Z28, Z28
+	VEXTRACTF32X8 $0x01, Z14, Y0
+	VADDPS        Y0, Y14, Y0
+	VMOVUPS       Y0, (DI)
+	VEXTRACTF32X8 $0x01, Z28, Y0
+	VPMAXUD       Y0, Y28, Y0
+	VMOVUPS       Y0, (R8)
+	ADDQ          $0x20, R8
+	ADDQ          $0x04, BX
+	ADDQ          $0x20, DI
+	ADDQ          $0x04, R9
+	ADDQ          $0x00000100, CX
+	DECQ          DX
+	JNE           weights
+
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+32(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+64(FP), BX
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
+	SUBQ $0x08, BX
+	JL   tail8
+
+loop8:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop8
+
+tail8:
+	ADDQ        $0x08, BX
+	JE          end8
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end8:
+	// f = t/32767 and 32767/t, for the largest product t
+	MOVQ rows+64(FP), CX
+	LEAQ 3519(SP), DX
+	ANDQ $-32, DX
+	MOVQ f+8(FP), BX
+	LEAQ 3104(SP), SI
+	XORL DI, DI
+	SUBQ $0x08, CX
+	JL   tail9
+
+loop9:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    128(DX), Y1
+	VPERM2F128 $0x21, Y1, Y0, Y2
+	VBLENDPS   $0xf0, Y1, Y0, Y0
+	VPMAXUD    Y2, Y0, Y0
+	VMOVUPS    32(DX), Y1
+	VMOVUPS    160(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    64(DX), Y2
+	VMOVUPS    192(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    96(DX), Y3
+	VMOVUPS    224(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VUNPCKHPS  Y1, Y0, Y4
+	VUNPCKLPS  Y1, Y0, Y0
+	VPMAXUD    Y4, Y0, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VUNPCKLPS  Y3, Y2, Y2
+	VPMAXUD    Y1, Y2, Y2
+	VUNPCKHPD  Y2, Y0, Y1
+	VUNPCKLPD  Y2, Y0, Y0
+	VPMAXUD    Y1, Y0, Y0
+	VMOVUPS    all46fffe00<>+0(SB), Y1
+	VDIVPS     Y1, Y0, Y2
+	VMOVUPS    Y2, (BX)
+	VPXOR      Y3, Y3, Y3
+	VPCMPEQD   Y0, Y3, Y3
+	VDIVPS     Y0, Y1, Y2
+	VPANDN     Y2, Y3, Y2
+	VMOVUPS    Y2, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y0, Y0
+	VMOVUPS    all72000000<>+0(SB), Y1
+	VPMAXUD    Y1, Y0, Y1
+	VPCMPEQD   Y1, Y0, Y0
+	VPANDN     Y0, Y3, Y0
+	VMOVMSKPS  Y0, R8
+	ORL        R8, DI
+	ADDQ       $0x00000100, DX
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JGE        loop9
+
+tail9:
+	ADDQ       $0x08, CX
+	JE         end9
+	LEAQ       tailMasks<>+32(SB), R8
+	SHLQ       $0x02, CX
+	SUBQ       CX, R8
+	VMOVUPS    (R8), Y0
+	VMOVUPS    (DX), Y1
+	VMOVUPS    128(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    32(DX), Y2
+	VMOVUPS    160(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    64(DX), Y3
+	VMOVUPS    192(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VMOVUPS    96(DX), Y4
+	VMOVUPS    224(DX), Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VPMAXUD    Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VPMAXUD    Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VPMAXUD    Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VPMAXUD    Y2, Y1, Y1
+	VMOVUPS    all46fffe00<>+0(SB), Y2
+	VDIVPS     Y2, Y1, Y3
+	VMASKMOVPS Y3, Y0, (BX)
+	VPXOR      Y4, Y4, Y4
+	VPCMPEQD   Y1, Y4, Y4
+	VDIVPS     Y1, Y2, Y3
+	VPANDN     Y3, Y4, Y3
+	VMOVUPS    Y3, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y1, Y1
+	VMOVUPS    all72000000<>+0(SB), Y2
+	VPMAXUD    Y2, Y1, Y2
+	VPCMPEQD   Y2, Y1, Y1
+	VPANDN     Y1, Y4, Y1
+	VPAND      Y0, Y1, Y1
+	VMOVMSKPS  Y1, CX
+	ORL        CX, DI
+
+end9:
+	TESTL DI, DI
+	SETNE DI
+	MOVB  DI, rare+73(FP)
+
+	// w_j = rint(product_j·32767/t)
+	MOVQ      s+16(FP), CX
+	MOVQ      rows+64(FP), DX
+	MOVQ      w+0(FP), BX
+	LEAQ      3104(SP), SI
+	VMOVDQU32 groupsInOrder<>+0(SB), Z0
+
+integers:
+	VBROADCASTSS (SI), Z1
+	VMULPS       (CX), Z1, Z2
+	VCVTPS2DQ    Z2, Z2
+	VMULPS       64(CX), Z1, Z3
+	VCVTPS2DQ    Z3, Z3
+	VMULPS       128(CX), Z1, Z4
+	VCVTPS2DQ    Z4, Z4
+	VMULPS       192(CX), Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPACKSSDW    Z3, Z2, Z2
+	VPERMW       Z2, Z0, Z2
+	VMOVDQU32    Z2, (BX)
+	VPACKSSDW    Z1, Z4, Z4
+	VPERMW       Z4, Z0, Z4
+	VMOVDQU32    Z4, 64(BX)
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000100, CX
+	DECQ         DX
+	JNE          integers
+	MOVB         AL, masked+72(FP)
+	VZEROUPPER
+	RET
+
+DATA groupsInOrder<>+0(SB)/4, $0x00020000
+DATA groupsInOrder<>+4(SB)/4, $0x00030001
+DATA groupsInOrder<>+8(SB)/4, $0x000a0008
+DATA groupsInOrder<>+12(SB)/4, $0x000b0009
+DATA groupsInOrder<>+16(SB)/4, $0x00120010
+DATA groupsInOrder<>+20(SB)/4, $0x00130011
+DATA groupsInOrder<>+24(SB)/4, $0x001a0018
+DATA groupsInOrder<>+28(SB)/4, $0x001b0019
+DATA groupsInOrder<>+32(SB)/4, $0x00060004
+DATA groupsInOrder<>+36(SB)/4, $0x00070005
+DATA groupsInOrder<>+40(SB)/4, $0x000e000c
+DATA groupsInOrder<>+44(SB)/4, $0x000f000d
+DATA groupsInOrder<>+48(SB)/4, $0x00160014
+DATA groupsInOrder<>+52(SB)/4, $0x00170015
+DATA groupsInOrder<>+56(SB)/4, $0x001e001c
+DATA groupsInOrder<>+60(SB)/4, $0x001f001d
+GLOBL groupsInOrder<>(SB), RODATA|NOPTR, $64
+
+// func softmaxInt8MaskedAVX512(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, visible *uint64, rows int) (masked bool, rare bool)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, FMA3
+TEXT ·softmaxInt8MaskedAVX512(SB), $6600-82
+	MOVQ rows+72(FP), AX
+	MOVQ visible+64(FP), CX
+	XORQ DX, DX
+
+orVisible:
+	ORQ  (CX), DX
+	ADDQ $0x08, CX
+	DECQ AX
+	JNE  orVisible
+	ORQ  $0x01, DX
+	BSRQ DX, DX
+	SHRQ $0x04, DX
+	INCQ DX
+	MOVQ DX, 6592(SP)
+
+	// alpha_r = max of the visible scores of row r, NaN not counting
+	MOVQ         s+16(FP), AX
+	MOVQ         alpha+40(FP), CX
+	MOVQ         rows+72(FP), DX
+	MOVQ         visible+64(FP), BX
+	VBROADCASTSS allff800000<>+0(SB), Z0
+	SUBQ         $0x08, DX
+	JL           maxRest
+
+maxRows:
+	VMOVAPS   Z0, Z1
+	KMOVW     (BX), K1
+	VMOVUPS.Z (AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x01
+	JE        maxOfRow329
+	KMOVW     2(BX), K1
+	VMOVUPS.Z 64(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x02
+	JE        maxOfRow329
+	KMOVW     4(BX), K1
+	VMOVUPS.Z 128(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x03
+	JE        maxOfRow329
+	KMOVW     6(BX), K1
+	VMOVUPS.Z 192(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+
+maxOfRow329:
+	VEXTRACTF32X8 $0x01, Z1, Y2
+	VMAXPS        Y2, Y1, Y1
+	VMOVAPS       Z0, Z2
+	KMOVW         32(BX), K1
+	VMOVUPS.Z     1024(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow330
+	KMOVW         34(BX), K1
+	VMOVUPS.Z     1088(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow330
+	KMOVW         36(BX), K1
+	VMOVUPS.Z     1152(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow330
+	KMOVW         38(BX), K1
+	VMOVUPS.Z     1216(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+
+maxOfRow330:
+	VEXTRACTF32X8 $0x01, Z2, Y3
+	VMAXPS        Y3, Y2, Y2
+	VPERM2F128    $0x21, Y2, Y1, Y3
+	VBLENDPS      $0xf0, Y2, Y1, Y1
+	VMAXPS        Y3, Y1, Y1
+	VMOVAPS       Z0, Z2
+	KMOVW         8(BX), K1
+	VMOVUPS.Z     256(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow331
+	KMOVW         10(BX), K1
+	VMOVUPS.Z     320(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow331
+	KMOVW         12(BX), K1
+	VMOVUPS.Z     384(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow331
+	KMOVW         14(BX), K1
+	VMOVUPS.Z     448(AX), K1, Z3
+	VMAXPS        Z2, Z3, K1, Z2
+
+maxOfRow331:
+	VEXTRACTF32X8 $0x01, Z2, Y3
+	VMAXPS        Y3, Y2, Y2
+	VMOVAPS       Z0, Z3
+	KMOVW         40(BX), K1
+	VMOVUPS.Z     1280(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow332
+	KMOVW         42(BX), K1
+	VMOVUPS.Z     1344(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow332
+	KMOVW         44(BX), K1
+	VMOVUPS.Z     1408(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow332
+	KMOVW         46(BX), K1
+	VMOVUPS.Z     1472(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+
+maxOfRow332:
+	VEXTRACTF32X8 $0x01, Z3, Y4
+	VMAXPS        Y4, Y3, Y3
+	VPERM2F128    $0x21, Y3, Y2, Y4
+	VBLENDPS      $0xf0, Y3, Y2, Y2
+	VMAXPS        Y4, Y2, Y2
+	VMOVAPS       Z0, Z3
+	KMOVW         16(BX), K1
+	VMOVUPS.Z     512(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow333
+	KMOVW         18(BX), K1
+	VMOVUPS.Z     576(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow333
+	KMOVW         20(BX), K1
+	VMOVUPS.Z     640(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow333
+	KMOVW         22(BX), K1
+	VMOVUPS.Z     704(AX), K1, Z4
+	VMAXPS        Z3, Z4, K1, Z3
+
+maxOfRow333:
+	VEXTRACTF32X8 $0x01, Z3, Y4
+	VMAXPS        Y4, Y3, Y3
+	VMOVAPS       Z0, Z4
+	KMOVW         48(BX), K1
+	VMOVUPS.Z     1536(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow334
+	KMOVW         50(BX), K1
+	VMOVUPS.Z     1600(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow334
+	KMOVW         52(BX), K1
+	VMOVUPS.Z     1664(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow334
+	KMOVW         54(BX), K1
+	VMOVUPS.Z     1728(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+
+maxOfRow334:
+	VEXTRACTF32X8 $0x01, Z4, Y5
+	VMAXPS        Y5, Y4, Y4
+	VPERM2F128    $0x21, Y4, Y3, Y5
+	VBLENDPS      $0xf0, Y4, Y3, Y3
+	VMAXPS        Y5, Y3, Y3
+	VMOVAPS       Z0, Z4
+	KMOVW         24(BX), K1
+	VMOVUPS.Z     768(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow335
+	KMOVW         26(BX), K1
+	VMOVUPS.Z     832(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow335
+	KMOVW         28(BX), K1
+	VMOVUPS.Z     896(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow335
+	KMOVW         30(BX), K1
+	VMOVUPS.Z     960(AX), K1, Z5
+	VMAXPS        Z4, Z5, K1, Z4
+
+maxOfRow335:
+	VEXTRACTF32X8 $0x01, Z4, Y5
+	VMAXPS        Y5, Y4, Y4
+	VMOVAPS       Z0, Z5
+	KMOVW         56(BX), K1
+	VMOVUPS.Z     1792(AX), K1, Z6
+	VMAXPS        Z5, Z6, K1, Z5
+	CMPQ          6592(SP), $0x01
+	JE            maxOfRow336
+	KMOVW         58(BX), K1
+	VMOVUPS.Z     1856(AX), K1, Z6
+	VMAXPS        Z5, Z6, K1, Z5
+	CMPQ          6592(SP), $0x02
+	JE            maxOfRow336
+	KMOVW         60(BX), K1
+	VMOVUPS.Z     1920(AX), K1, Z6
+	VMAXPS        Z5, Z6, K1, Z5
+	CMPQ          6592(SP), $0x03
+	JE            maxOfRow336
+	KMOVW         62(BX), K1
+	VMOVUPS.Z     1984(AX), K1, Z6
+	VMAXPS        Z5, Z6, K1, Z5
+
+maxOfRow336:
+	VEXTRACTF32X8 $0x01, Z5, Y6
+	VMAXPS        Y6, Y5, Y5
+	VPERM2F128    $0x21, Y5, Y4, Y6
+	VBLENDPS      $0xf0, Y5, Y4, Y4
+	VMAXPS        Y6, Y4, Y4
+	VUNPCKHPS     Y2, Y1, Y5
+	VUNPCKLPS     Y2, Y1, Y1
+	VMAXPS        Y5, Y1, Y1
+	VUNPCKHPS     Y4, Y3, Y2
+	VUNPCKLPS     Y4, Y3, Y3
+	VMAXPS        Y2, Y3, Y3
+	VUNPCKHPD     Y3, Y1, Y2
+	VUNPCKLPD     Y3, Y1, Y1
+	VMAXPS        Y2, Y1, Y1
+	VMOVUPS       Y1, (CX)
+	ADDQ          $0x00000800, AX
+	ADDQ          $0x40, BX
+	ADDQ          $0x20, CX
+	SUBQ          $0x08, DX
+	JGE           maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VMOVAPS   Z0, Z1
+	KMOVW     (BX), K1
+	VMOVUPS.Z (AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x01
+	JE        maxOfRow337
+	KMOVW     2(BX), K1
+	VMOVUPS.Z 64(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x02
+	JE        maxOfRow337
+	KMOVW     4(BX), K1
+	VMOVUPS.Z 128(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+	CMPQ      6592(SP), $0x03
+	JE        maxOfRow337
+	KMOVW     6(BX), K1
+	VMOVUPS.Z 192(AX), K1, Z2
+	VMAXPS    Z1, Z2, K1, Z1
+
+maxOfRow337:
+	VEXTRACTF32X8 $0x01, Z1, Y2
+	VMAXPS        Y2, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VMAXPS        X2, X1, X1
+	VPERMILPD     $0x01, X1, X2
+	VMAXPS        X2, X1, X1
+	VMOVSHDUP     X1, X2
+	VMAXSS        X2, X1, X1
+	VMOVSS        X1, (CX)
+	ADDQ          $0x00000100, AX
+	ADDQ          $0x08, BX
+	ADDQ          $0x04, CX
+	DECQ          DX
+	JNE           maxRow
+
+maxEnd:
+	// m' = max(m, alpha), alpha = 2^((m − m')·c)
+	MOVQ m+24(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+72(FP), BX
+	MOVQ visible+64(FP), AX
+	MOVQ c+48(FP), DI
+	MOVQ visible+64(FP), AX
+	LEAQ 3104(SP), SI
+	XORQ AX, AX
+	SUBQ $0x08, BX
+	JL   tail10
+
+loop10:
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y0
+	VXORPS      Y2, Y2, Y2
+	VMAXPS      Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y3
+	VANDNPS     Y0, Y3, Y2
+	VMOVMSKPS   Y3, R8
+	ORL         R8, AX
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     Y2, (SI)
+	VSUBPS      Y2, Y1, Y1
+	VMOVUPS     (DI), Y0
+	VMOVAPS     Y1, Y2
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y2
+	VSUBPS      all4b400080<>+0(SB), Y2, Y3
+	VFMSUB213PS Y3, Y0, Y1
+	VMOVUPS     all3a2dd372<>+0(SB), Y3
+	VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
+	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3
+	VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
+	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3
+	VFMADD213PS all3f000000<>+0(SB), Y1, Y3
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y2, Y0
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y3, Y3
+	VANDPS      Y0, Y3, Y3
+	VMOVUPS     Y3, (DX)
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop10
+
+tail10:
+	ADDQ        $0x08, BX
+	JE          end10
+	LEAQ        tailMasks<>+32(SB), R8
+	SHLQ        $0x02, BX
+	SUBQ        BX, R8
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  (CX), Y1, Y2
+	VMASKMOVPS  (DX), Y1, Y0
+	VXORPS      Y3, Y3, Y3
+	VMAXPS      Y2, Y0, Y0
+	VADDPS      Y3, Y0, Y0
+	VCMPPS      $0x00, allff800000<>+0(SB), Y0, Y4
+	VANDNPS     Y0, Y4, Y3
+	VANDPS      Y1, Y4, Y4
+	VMOVMSKPS   Y4, BX
+	ORL         BX, AX
+	VMASKMOVPS  Y0, Y1, (CX)
+	VMOVUPS     Y3, (SI)
+	VSUBPS      Y3, Y2, Y2
+	VMASKMOVPS  (DI), Y1, Y0
+	VMOVAPS     Y2, Y3
+	VFMADD213PS all4b400080<>+0(SB), Y0, Y3
+	VSUBPS      all4b400080<>+0(SB), Y3, Y4
+	VFMSUB213PS Y4, Y0, Y2
+	VMOVUPS     all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
+	VFMADD213PS all3ce35b99<>+0(SB), Y2, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y2, Y4
+	VFMADD213PS all3eb17215<>+0(SB), Y2, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y2, Y4
+	VCMPPS      $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y4, Y4
+	VANDPS      Y0, Y4, Y4
+	VMASKMOVPS  Y4, Y1, (DX)
+
+end10:
+	TESTL AX, AX
+	SETNE AL
+
+	// p_j = 2^((s_j − m')·c)
+	CMPQ         6592(SP), $0x01
+	JNE          morePairs1
+	MOVQ         s+16(FP), CX
+	MOVQ         rows+72(FP), DX
+	MOVQ         visible+64(FP), BX
+	MOVQ         c+48(FP), BX
+	MOVQ         scales+56(FP), SI
+	MOVQ         visible+64(FP), DI
+	LEAQ         31(SP), R8
+	ANDQ         $-32, R8
+	LEAQ         3519(SP), R9
+	ANDQ         $-32, R9
+	LEAQ         3104(SP), R10
+	VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2
+	VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4
+	VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6
+	VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
+	VBROADCASTSS all00000000<>+0(SB), Z9
+
+weights1:
+	VBROADCASTSS  (R10), Z13
+	VBROADCASTSS  (BX), Z0
+	VPXORD        Z14, Z14, Z14
+	VSUBPS        (CX), Z13, Z16
+	VBROADCASTSS  all4b400080<>+0(SB), Z17
+	VFNMADD231PS  Z0, Z16, Z17
+	VSUBPS        Z1, Z17, Z18
+	VFNMSUB213PS  Z18, Z0, Z16
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z18
+	VFMADD213PS   Z5, Z16, Z18
+	VFMADD213PS   Z6, Z16, Z18
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z3, Z16, Z18
+	VCMPPS        $0x16, Z2, Z17, K1
+	VPSLLD        $0x17, Z17, Z17
+	VMULPS.Z      Z17, Z18, K1, Z18
+	KMOVW         (DI), K5
+	VBLENDMPS     Z18, Z9, K5, Z18
+	VADDPS        Z18, Z14, Z14
+	VMULPS.Z      (SI), Z18, K5, Z18
+	VMOVUPS       Z18, (CX)
+	VMOVAPS       Z18, Z28
+	VMOVUPS       Z9, 64(CX)
+	VMOVUPS       Z9, 128(CX)
+	VMOVUPS       Z9, 192(CX)
+	VEXTRACTF32X8 $0x01, Z14, Y0
+	VADDPS        Y0, Y14, Y0
+	VMOVUPS       Y0, (R8)
+	VEXTRACTF32X8 $0x01, Z28, Y0
+	VPMAXUD       Y0, Y28, Y0
+	VMOVUPS       Y0, (R9)
+	ADDQ          $0x20, R9
+	ADDQ          $0x04, BX
+	ADDQ          $0x20, R8
+	ADDQ          $0x04, R10
+	ADDQ          $0x00000100, CX
+	ADDQ          $0x08, DI
+	DECQ          DX
+	JNE           weights1
+	JMP           weighed
+
+morePairs1:
+	CMPQ         6592(SP), $0x02
+	JNE          morePairs2
+	MOVQ         s+16(FP), CX
+	MOVQ         rows+72(FP), DX
+	MOVQ         visible+64(FP), BX
+	MOVQ         c+48(FP), BX
+	MOVQ         scales+56(FP), SI
+	MOVQ         visible+64(FP), DI
+	LEAQ         31(SP), R8
+	ANDQ         $-32, R8
+	LEAQ         3519(SP), R9
+	ANDQ         $-32, R9
+	LEAQ         3104(SP), R10
+	VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2
+	VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4
+	VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6
+	VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
+	VBROADCASTSS all00000000<>+0(SB), Z9
+
+weights2:
+	VBROADCASTSS  (R10), Z13
+	VBROADCASTSS  (BX), Z0
+	VPXORD        Z14, Z14, Z14
+	VSUBPS        (CX), Z13, Z16
+	VSUBPS        64(CX), Z13, Z19
+	VBROADCASTSS  all4b400080<>+0(SB), Z17
+	VFNMADD231PS  Z0, Z16, Z17
+	VBROADCASTSS  all4b400080<>+0(SB), Z20
+	VFNMADD231PS  Z0, Z19, Z20
+	VSUBPS        Z1, Z17, Z18
+	VSUBPS        Z1, Z20, Z21
+	VFNMSUB213PS  Z18, Z0, Z16
+	VFNMSUB213PS  Z21, Z0, Z19
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z18
+	VFMADD213PS   Z5, Z16, Z18
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z21
+	VFMADD213PS   Z5, Z19, Z21
+	VFMADD213PS   Z6, Z16, Z18
+	VFMADD213PS   Z6, Z19, Z21
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z7, Z19, Z21
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z8, Z19, Z21
+	VFMADD213PS   Z3, Z16, Z18
+	VFMADD213PS   Z3, Z19, Z21
+	VCMPPS        $0x16, Z2, Z17, K1
+	VCMPPS        $0x16, Z2, Z20, K2
+	VPSLLD        $0x17, Z17, Z17
+	VPSLLD        $0x17, Z20, Z20
+	VMULPS.Z      Z17, Z18, K1, Z18
+	VMULPS.Z      Z20, Z21, K2, Z21
+	KMOVW         (DI), K5
+	VBLENDMPS     Z18, Z9, K5, Z18
+	VADDPS        Z18, Z14, Z14
+	VMULPS.Z      (SI), Z18, K5, Z18
+	VMOVUPS       Z18, (CX)
+	VMOVAPS       Z18, Z28
+	KMOVW         2(DI), K6
+	VBLENDMPS     Z21, Z9, K6, Z21
+	VADDPS        Z21, Z14, Z14
+	VMULPS.Z      64(SI), Z21, K6, Z21
+	VMOVUPS       Z21, 64(CX)
+	VPMAXUD       Z21, Z28, Z28
+	VMOVUPS       Z9, 128(CX)
+	VMOVUPS       Z9, 192(CX)
+	VEXTRACTF32X8 $0x01, Z14, Y0
+	VADDPS        Y0, Y14, Y0
+	VMOVUPS       Y0, (R8)
+	VEXTRACTF32X8 $0x01, Z28, Y0
+	VPMAXUD       Y0, Y28, Y0
+	VMOVUPS       Y0, (R9)
+	ADDQ          $0x20, R9
+	ADDQ          $0x04, BX
+	ADDQ          $0x20, R8
+	ADDQ          $0x04, R10
+	ADDQ          $0x00000100, CX
+	ADDQ          $0x08, DI
+	DECQ          DX
+	JNE           weights2
+	JMP           weighed
+
+morePairs2:
+	CMPQ         6592(SP), $0x03
+	JNE          morePairs3
+	MOVQ         s+16(FP), CX
+	MOVQ         rows+72(FP), DX
+	MOVQ         visible+64(FP), BX
+	MOVQ         c+48(FP), BX
+	MOVQ         scales+56(FP), SI
+	MOVQ         visible+64(FP), DI
+	LEAQ         31(SP), R8
+	ANDQ         $-32, R8
+	LEAQ         3519(SP), R9
+	ANDQ         $-32, R9
+	LEAQ         3104(SP), R10
+	VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2
+	VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4
+	VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6
+	VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
+	VBROADCASTSS all00000000<>+0(SB), Z9
+
+weights3:
+	VBROADCASTSS  (R10), Z13
+	VBROADCASTSS  (BX), Z0
+	VPXORD        Z14, Z14, Z14
+	VSUBPS        (CX), Z13, Z16
+	VSUBPS        64(CX), Z13, Z19
+	VSUBPS        128(CX), Z13, Z22
+	VBROADCASTSS  all4b400080<>+0(SB), Z17
+	VFNMADD231PS  Z0, Z16, Z17
+	VBROADCASTSS  all4b400080<>+0(SB), Z20
+	VFNMADD231PS  Z0, Z19, Z20
+	VBROADCASTSS  all4b400080<>+0(SB), Z23
+	VFNMADD231PS  Z0, Z22, Z23
+	VSUBPS        Z1, Z17, Z18
+	VSUBPS        Z1, Z20, Z21
+	VSUBPS        Z1, Z23, Z24
+	VFNMSUB213PS  Z18, Z0, Z16
+	VFNMSUB213PS  Z21, Z0, Z19
+	VFNMSUB213PS  Z24, Z0, Z22
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z18
+	VFMADD213PS   Z5, Z16, Z18
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z21
+	VFMADD213PS   Z5, Z19, Z21
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z24
+	VFMADD213PS   Z5, Z22, Z24
+	VFMADD213PS   Z6, Z16, Z18
+	VFMADD213PS   Z6, Z19, Z21
+	VFMADD213PS   Z6, Z22, Z24
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z7, Z19, Z21
+	VFMADD213PS   Z7, Z22, Z24
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z8, Z19, Z21
+	VFMADD213PS   Z8, Z22, Z24
+	VFMADD213PS   Z3, Z16, Z18
+	VFMADD213PS   Z3, Z19, Z21
+	VFMADD213PS   Z3, Z22, Z24
+	VCMPPS        $0x16, Z2, Z17, K1
+	VCMPPS        $0x16, Z2, Z20, K2
+	VCMPPS        $0x16, Z2, Z23, K3
+	VPSLLD        $0x17, Z17, Z17
+	VPSLLD        $0x17, Z20, Z20
+	VPSLLD        $0x17, Z23, Z23
+	VMULPS.Z      Z17, Z18, K1, Z18
+	VMULPS.Z      Z20, Z21, K2, Z21
+	VMULPS.Z      Z23, Z24, K3, Z24
+	KMOVW         (DI), K5
+	VBLENDMPS     Z18, Z9, K5, Z18
+	VADDPS        Z18, Z14, Z14
+	VMULPS.Z      (SI), Z18, K5, Z18
+	VMOVUPS       Z18, (CX)
+	VMOVAPS       Z18, Z28
+	KMOVW         2(DI), K6
+	VBLENDMPS     Z21, Z9, K6, Z21
+	VADDPS        Z21, Z14, Z14
+	VMULPS.Z      64(SI), Z21, K6, Z21
+	VMOVUPS       Z21, 64(CX)
+	VPMAXUD       Z21, Z28, Z28
+	KMOVW         4(DI), K7
+	VBLENDMPS     Z24, Z9, K7, Z24
+	VADDPS        Z24, Z14, Z14
+	VMULPS.Z      128(SI), Z24, K7, Z24
+	VMOVUPS       Z24, 128(CX)
+	VPMAXUD       Z24, Z28, Z28
+	VMOVUPS       Z9, 192(CX)
+	VEXTRACTF32X8 $0x01, Z14, Y0
+	VADDPS        Y0, Y14, Y0
+	VMOVUPS       Y0, (R8)
+	VEXTRACTF32X8 $0x01, Z28, Y0
+	VPMAXUD       Y0, Y28, Y0
+	VMOVUPS       Y0, (R9)
+	ADDQ          $0x20, R9
+	ADDQ          $0x04, BX
+	ADDQ          $0x20, R8
+	ADDQ          $0x04, R10
+	ADDQ          $0x00000100, CX
+	ADDQ          $0x08, DI
+	DECQ          DX
+	JNE           weights3
+	JMP           weighed
+
+morePairs3:
+	MOVQ         s+16(FP), CX
+	MOVQ         rows+72(FP), DX
+	MOVQ         visible+64(FP), BX
+	MOVQ         c+48(FP), BX
+	MOVQ         scales+56(FP), SI
+	MOVQ         visible+64(FP), DI
+	LEAQ         31(SP), R8
+	ANDQ         $-32, R8
+	LEAQ         3519(SP), R9
+	ANDQ         $-32, R9
+	LEAQ         3104(SP), R10
+	VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2
+	VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4
+	VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6
+	VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
+	VBROADCASTSS all00000000<>+0(SB), Z9
+
+weights:
+	VBROADCASTSS  (R10), Z13
+	VBROADCASTSS  (BX), Z0
+	VPXORD        Z14, Z14, Z14
+	VSUBPS        (CX), Z13, Z16
+	VSUBPS        64(CX), Z13, Z19
+	VSUBPS        128(CX), Z13, Z22
+	VSUBPS        192(CX), Z13, Z25
+	VBROADCASTSS  all4b400080<>+0(SB), Z17
+	VFNMADD231PS  Z0, Z16, Z17
+	VBROADCASTSS  all4b400080<>+0(SB), Z20
+	VFNMADD231PS  Z0, Z19, Z20
+	VBROADCASTSS  all4b400080<>+0(SB), Z23
+	VFNMADD231PS  Z0, Z22, Z23
+	VBROADCASTSS  all4b400080<>+0(SB), Z26
+	VFNMADD231PS  Z0, Z25, Z26
+	VSUBPS        Z1, Z17, Z18
+	VSUBPS        Z1, Z20, Z21
+	VSUBPS        Z1, Z23, Z24
+	VSUBPS        Z1, Z26, Z27
+	VFNMSUB213PS  Z18, Z0, Z16
+	VFNMSUB213PS  Z21, Z0, Z19
+	VFNMSUB213PS  Z24, Z0, Z22
+	VFNMSUB213PS  Z27, Z0, Z25
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z18
+	VFMADD213PS   Z5, Z16, Z18
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z21
+	VFMADD213PS   Z5, Z19, Z21
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z24
+	VFMADD213PS   Z5, Z22, Z24
+	VBROADCASTSS  all3a2dd372<>+0(SB), Z27
+	VFMADD213PS   Z5, Z25, Z27
+	VFMADD213PS   Z6, Z16, Z18
+	VFMADD213PS   Z6, Z19, Z21
+	VFMADD213PS   Z6, Z22, Z24
+	VFMADD213PS   Z6, Z25, Z27
+	VFMADD213PS   Z7, Z16, Z18
+	VFMADD213PS   Z7, Z19, Z21
+	VFMADD213PS   Z7, Z22, Z24
+	VFMADD213PS   Z7, Z25, Z27
+	VFMADD213PS   Z8, Z16, Z18
+	VFMADD213PS   Z8, Z19, Z21
+	VFMADD213PS   Z8, Z22, Z24
+	VFMADD213PS   Z8, Z25, Z27
+	VFMADD213PS   Z3, Z16, Z18
+	VFMADD213PS   Z3, Z19, Z21
+	VFMADD213PS   Z3, Z22, Z24
+	VFMADD213PS   Z3, Z25, Z27
+	VCMPPS        $0x16, Z2, Z17, K1
+	VCMPPS        $0x16, Z2, Z20, K2
+	VCMPPS        $0x16, Z2, Z23, K3
+	VCMPPS        $0x16, Z2, Z26, K4
+	VPSLLD        $0x17, Z17, Z17
+	VPSLLD        $0x17, Z20, Z20
+	VPSLLD        $0x17, Z23, Z23
+	VPSLLD        $0x17, Z26, Z26
+	VMULPS.Z      Z17, Z18, K1, Z18
+	VMULPS.Z      Z20, Z21, K2, Z21
+	VMULPS.Z      Z23, Z24, K3, Z24
+	VMULPS.Z      Z26, Z27, K4, Z27
+	KMOVW         (DI), K5
+	VBLENDMPS     Z18, Z9, K5, Z18
+	VADDPS        Z18, Z14, Z14
+	VMULPS.Z      (SI), Z18, K5, Z18
+	VMOVUPS       Z18, (CX)
+	VMOVAPS       Z18, Z28
+	KMOVW         2(DI), K6
+	VBLENDMPS     Z21, Z9, K6, Z21
+	VADDPS        Z21, Z14, Z14
+	VMULPS.Z      64(SI), Z21, K6, Z21
+	VMOVUPS       Z21, 64(CX)
+	VPMAXUD       Z21, Z28, Z28
+	KMOVW         4(DI), K7
+	VBLENDMPS     Z24, Z9, K7, Z24
+	VADDPS        Z24, Z14, Z14
+	VMULPS.Z      128(SI), Z24, K7, Z24
+	VMOVUPS       Z24, 128(CX)
+	VPMAXUD       Z24, Z28, Z28
+	KMOVW         6(DI), K5
+	VBLENDMPS     Z27, Z9, K5, Z27
+	VADDPS        Z27, Z14, Z14
+	VMULPS.Z      192(SI), Z27, K5, Z27
+	VMOVUPS       Z27, 192(CX)
+	VPMAXUD       Z27, Z28, Z28
+	VEXTRACTF32X8 $0x01, Z14, Y0
+	VADDPS        Y0, Y14, Y0
+	VMOVUPS       Y0, (R8)
+	VEXTRACTF32X8 $0x01, Z28, Y0
+	VPMAXUD       Y0, Y28, Y0
+	VMOVUPS       Y0, (R9)
+	ADDQ          $0x20, R9
+	ADDQ          $0x04, BX
+	ADDQ          $0x20, R8
+	ADDQ          $0x04, R10
+	ADDQ          $0x00000100, CX
+	ADDQ          $0x08, DI
+	DECQ          DX
+	JNE           weights
+
+weighed:
+	// l = FMA(l, alpha, Σp)
+	MOVQ l+32(FP), CX
+	MOVQ alpha+40(FP), DX
+	MOVQ rows+72(FP), BX
+	MOVQ visible+64(FP), SI
+	LEAQ 31(SP), SI
+	ANDQ $-32, SI
+	SUBQ $0x08, BX
+	JL   tail11
+
+loop11:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     128(SI), Y1
+	VPERM2F128  $0x21, Y1, Y0, Y2
+	VBLENDPS    $0xf0, Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(SI), Y1
+	VMOVUPS     160(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     64(SI), Y2
+	VMOVUPS     192(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     96(SI), Y3
+	VMOVUPS     224(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VUNPCKHPS   Y1, Y0, Y4
+	VUNPCKLPS   Y1, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VUNPCKHPS   Y3, Y2, Y1
+	VUNPCKLPS   Y3, Y2, Y2
+	VADDPS      Y1, Y2, Y2
+	VUNPCKHPD   Y2, Y0, Y1
+	VUNPCKLPD   Y2, Y0, Y0
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VFMADD213PS Y0, Y2, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	SUBQ        $0x08, BX
+	JGE         loop11
+
+tail11:
+	ADDQ        $0x08, BX
+	JE          end11
+	LEAQ        tailMasks<>+32(SB), DI
+	SHLQ        $0x02, BX
+	SUBQ        BX, DI
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (SI), Y1
+	VMOVUPS     128(SI), Y2
+	VPERM2F128  $0x21, Y2, Y1, Y3
+	VBLENDPS    $0xf0, Y2, Y1, Y1
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     160(SI), Y3
+	VPERM2F128  $0x21, Y3, Y2, Y4
+	VBLENDPS    $0xf0, Y3, Y2, Y2
+	VADDPS      Y4, Y2, Y2
+	VMOVUPS     64(SI), Y3
+	VMOVUPS     192(SI), Y4
+	VPERM2F128  $0x21, Y4, Y3, Y5
+	VBLENDPS    $0xf0, Y4, Y3, Y3
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     96(SI), Y4
+	VMOVUPS     224(SI), Y5
+	VPERM2F128  $0x21, Y5, Y4, Y6
+	VBLENDPS    $0xf0, Y5, Y4, Y4
+	VADDPS      Y6, Y4, Y4
+	VUNPCKHPS   Y2, Y1, Y5
+	VUNPCKLPS   Y2, Y1, Y1
+	VADDPS      Y5, Y1, Y1
+	VUNPCKHPS   Y4, Y3, Y2
+	VUNPCKLPS   Y4, Y3, Y3
+	VADDPS      Y2, Y3, Y3
+	VUNPCKHPD   Y3, Y1, Y2
+	VUNPCKLPD   Y3, Y1, Y1
+	VADDPS      Y2, Y1, Y1
+	VMASKMOVPS  (CX), Y0, Y2
+	VMASKMOVPS  (DX), Y0, Y3
+	VFMADD213PS Y1, Y3, Y2
+	VMASKMOVPS  Y2, Y0, (CX)
+
+end11:
+	// f = t/32767 and 32767/t, for the largest product t
+	MOVQ rows+72(FP), CX
+	MOVQ visible+64(FP), DX
+	LEAQ 3519(SP), DX
+	ANDQ $-32, DX
+	MOVQ f+8(FP), BX
+	LEAQ 3104(SP), SI
+	XORL DI, DI
+	SUBQ $0x08, CX
+	JL   tail12
+
+loop12:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    128(DX), Y1
+	VPERM2F128 $0x21, Y1, Y0, Y2
+	VBLENDPS   $0xf0, Y1, Y0, Y0
+	VPMAXUD    Y2, Y0, Y0
+	VMOVUPS    32(DX), Y1
+	VMOVUPS    160(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    64(DX), Y2
+	VMOVUPS    192(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    96(DX), Y3
+	VMOVUPS    224(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VUNPCKHPS  Y1, Y0, Y4
+	VUNPCKLPS  Y1, Y0, Y0
+	VPMAXUD    Y4, Y0, Y0
+	VUNPCKHPS  Y3, Y2, Y1
+	VUNPCKLPS  Y3, Y2, Y2
+	VPMAXUD    Y1, Y2, Y2
+	VUNPCKHPD  Y2, Y0, Y1
+	VUNPCKLPD  Y2, Y0, Y0
+	VPMAXUD    Y1, Y0, Y0
+	VMOVUPS    all46fffe00<>+0(SB), Y1
+	VDIVPS     Y1, Y0, Y2
+	VMOVUPS    Y2, (BX)
+	VPXOR      Y3, Y3, Y3
+	VPCMPEQD   Y0, Y3, Y3
+	VDIVPS     Y0, Y1, Y2
+	VPANDN     Y2, Y3, Y2
+	VMOVUPS    Y2, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y0, Y0
+	VMOVUPS    all72000000<>+0(SB), Y1
+	VPMAXUD    Y1, Y0, Y1
+	VPCMPEQD   Y1, Y0, Y0
+	VPANDN     Y0, Y3, Y0
+	VMOVMSKPS  Y0, R8
+	ORL        R8, DI
+	ADDQ       $0x00000100, DX
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, CX
+	JGE        loop12
+
+tail12:
+	ADDQ       $0x08, CX
+	JE         end12
+	LEAQ       tailMasks<>+32(SB), R8
+	SHLQ       $0x02, CX
+	SUBQ       CX, R8
+	VMOVUPS    (R8), Y0
+	VMOVUPS    (DX), Y1
+	VMOVUPS    128(DX), Y2
+	VPERM2F128 $0x21, Y2, Y1, Y3
+	VBLENDPS   $0xf0, Y2, Y1, Y1
+	VPMAXUD    Y3, Y1, Y1
+	VMOVUPS    32(DX), Y2
+	VMOVUPS    160(DX), Y3
+	VPERM2F128 $0x21, Y3, Y2, Y4
+	VBLENDPS   $0xf0, Y3, Y2, Y2
+	VPMAXUD    Y4, Y2, Y2
+	VMOVUPS    64(DX), Y3
+	VMOVUPS    192(DX), Y4
+	VPERM2F128 $0x21, Y4, Y3, Y5
+	VBLENDPS   $0xf0, Y4, Y3, Y3
+	VPMAXUD    Y5, Y3, Y3
+	VMOVUPS    96(DX), Y4
+	VMOVUPS    224(DX), Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VPMAXUD    Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VPMAXUD    Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VPMAXUD    Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VPMAXUD    Y2, Y1, Y1
+	VMOVUPS    all46fffe00<>+0(SB), Y2
+	VDIVPS     Y2, Y1, Y3
+	VMASKMOVPS Y3, Y0, (BX)
+	VPXOR      Y4, Y4, Y4
+	VPCMPEQD   Y1, Y4, Y4
+	VDIVPS     Y1, Y2, Y3
+	VPANDN     Y3, Y4, Y3
+	VMOVUPS    Y3, (SI)
+	VPSUBD     all0d800000<>+0(SB), Y1, Y1
+	VMOVUPS    all72000000<>+0(SB), Y2
+	VPMAXUD    Y2, Y1, Y2
+	VPCMPEQD   Y2, Y1, Y1
+	VPANDN     Y1, Y4, Y1
+	VPAND      Y0, Y1, Y1
+	VMOVMSKPS  Y1, CX
+	ORL        CX, DI
+
+end12:
+	TESTL DI, DI
+	SETNE DI
+	MOVB  DI, rare+81(FP)
+
+	// w_j = rint(product_j·32767/t)
+	MOVQ      s+16(FP), CX
+	MOVQ      rows+72(FP), DX
+	MOVQ      visible+64(FP), BX
+	MOVQ      w+0(FP), BX
+	LEAQ      3104(SP), SI
+	VMOVDQU32 groupsInOrder<>+0(SB), Z0
+
+integers:
+	VBROADCASTSS (SI), Z1
+	VMULPS       (CX), Z1, Z2
+	VCVTPS2DQ    Z2, Z2
+	VMULPS       64(CX), Z1, Z3
+	VCVTPS2DQ    Z3, Z3
+	VMULPS       128(CX), Z1, Z4
+	VCVTPS2DQ    Z4, Z4
+	VMULPS       192(CX), Z1, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPACKSSDW    Z3, Z2, Z2
+	VPERMW       Z2, Z0, Z2
+	VMOVDQU32    Z2, (BX)
+	VPACKSSDW    Z1, Z4, Z4
+	VPERMW       Z4, Z0, Z4
+	VMOVDQU32    Z4, 64(BX)
+	ADDQ         $0x00000080, BX
+	ADDQ         $0x04, SI
+	ADDQ         $0x00000100, CX
+	DECQ         DX
+	JNE          integers
+	MOVB         AL, masked+80(FP)
+	VZEROUPPER
+	RET

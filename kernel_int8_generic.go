@@ -30,48 +30,65 @@ func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows i
 	}
 }
 
-// weightsInt8Generic makes integers of weights: w_j = p_j·scale_j, rounded once, for the keys that
-// a row sees, t the largest of them; integers rint(w_j·(32767/t)) and the row's scale t/32767. All
-// integers are 0 where t is 0 or not finite. Where 32767/t might overflow, both are first
-// multiplied by 2⁶⁴, which is exact.
-func weightsInt8Generic(w []int16, f, p, scales []float32, visible []uint64, rows int) {
+// softmaxInt8Generic is softmax or, if visible is not nil, softmaxMasked, with a factor c for each
+// row, and makes integers of the products of weights and the scales of their values. Products stay
+// in s, 0 where no key is visible.
+func softmaxInt8Generic(w []int16, f, s, m, l, alpha, c, scales []float32, visible []uint64,
+	rows int) (masked bool) {
 	for r := range rows {
-		seen := ^uint64(0)
-		if visible != nil {
+		p, seen, none := s[r*Block:][:Block], ^uint64(0), false
+		if visible == nil {
+			none = softmax(p, m[r:], l[r:], alpha[r:], 1, c[r])
+		} else {
 			seen = visible[r]
+			none = softmaxMasked(p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
 		}
-		weightsRow(w[r*Block:][:Block], &f[r], p[r*Block:][:Block], scales, seen)
+		masked = masked || none
+		for j := range p {
+			if p[j] *= scales[j]; seen>>j&1 == 0 {
+				p[j] = 0
+			}
+		}
+	}
+	integersOfProducts(w, f, s, rows)
+	return masked
+}
+
+// integersOfProducts makes integers rint(x_j·(32767/t)) and the scale t/32767 of each row of
+// products, of which t is the largest. All integers are 0 where t is 0 or not finite. Where 32767/t
+// might overflow, both are first multiplied by 2⁶⁴, which is exact.
+func integersOfProducts(w []int16, f, s []float32, rows int) {
+	for r := range rows {
+		x := s[r*Block:][:Block]
+		top := largestProduct(x)
+		w := w[r*Block:][:Block]
+		clear(w)
+		if f[r] = float32(top / 32767); top == 0 || !(top <= math.MaxFloat32) {
+			continue
+		}
+		up := float32(1)
+		if top < 0x1p-100 {
+			up = 0x1p64
+		}
+		factor := float32(32767 / (top * up))
+		for j, e := range x {
+			n := math.RoundToEven(float64(float32(float32(e*up) * factor)))
+			w[j/4*4+[4]int{0, 2, 1, 3}[j%4]] = int16(n)
+		}
 	}
 }
 
-func weightsRow(w []int16, f *float32, p, scales []float32, seen uint64) {
-	var products [Block]float32
-	var top float32
-	for j, e := range p {
-		if seen>>j&1 == 0 {
-			continue
-		}
-		products[j] = float32(e * scales[j])
-		if !(products[j] <= top) { // so that NaN stays
-			top = products[j]
-		}
-		if top != top {
-			break
+// largestProduct is the largest of x, or NaN if one is.
+func largestProduct(x []float32) (top float32) {
+	for _, e := range x {
+		switch {
+		case e != e:
+			return e
+		case e > top:
+			top = e
 		}
 	}
-	clear(w)
-	if *f = float32(top / 32767); top == 0 || !(top <= math.MaxFloat32) {
-		return
-	}
-	up := float32(1)
-	if top < 0x1p-100 {
-		up = 0x1p64
-	}
-	factor := float32(32767 / (top * up))
-	for j, e := range products {
-		n := math.RoundToEven(float64(float32(float32(e*up) * factor)))
-		w[j/4*4+[4]int{0, 2, 1, 3}[j%4]] = int16(n)
-	}
+	return top
 }
 
 // accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place

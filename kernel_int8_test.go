@@ -14,7 +14,8 @@ var int8KernelTests = []kernelTest{
 	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 128),
 		{"cols", panel, 9 * panel, 20 * panel, panel}},
 		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
-	{"weightsInt8", []dim{size("rows", 1, 20, 99)}, func(c *trial, n []int) { c.weightsInt8(n[0]) }},
+	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
+		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 }
 
 // anyIntegers lets kernels with and without VNNI be used where this CPU has it.
@@ -63,32 +64,31 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	accumulateInt8Generic(want, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
 
-func (c *trial) weightsInt8(rows int) {
-	p, scales := c.positive(rows*Block), c.positive(Block)
-	if c.IntN(3) == 0 { // rows of weights that vanish, are tiny, or no numbers
-		p = append([]float32(nil), p...)
-		for r := range rows {
-			e := []float32{0, 0x1p-101, 0x1p-149, float32(math.NaN()), 1}[c.IntN(5)]
-			for j := range Block {
-				p[r*Block+j] = float32(p[r*Block+j] * e)
-			}
-		}
-	}
+func (c *trial) softmaxInt8(rows int) {
+	s, sWant := c.scores(rows)
+	m, mWant, l, lWant := c.runningState(rows)
+	alpha, alphaWant := c.output(rows)
+	f, fWant := c.output(rows)
+	w, wWant := c.outputOf(rows*Block/2, normal)
 	var visible []uint64
 	if c.IntN(2) == 0 {
 		visible = c.visibleBits(rows)
 	}
-	out, wantOut := c.outputOf(rows*Block/2, normal)
-	f, wantF := c.output(rows)
-	weightsInt8(elements[int16](bytesIn(out)), f, p, scales, visible, rows)
-	weightsInt8Generic(elements[int16](bytesIn(wantOut)), wantF, p, scales, visible, rows)
+	units, scales := c.factors(rows), c.valueScales()
+	masked := softmaxInt8(elements[int16](bytesIn(w)), f, s, m, l, alpha, units, scales, visible, rows)
+	c.equal("masked", masked, softmaxInt8Generic(elements[int16](bytesIn(wWant)), fWant, sWant, mWant,
+		lWant, alphaWant, units, scales, visible, rows))
 }
 
-// positive is n numbers of 0 to 1 in guarded memory.
-func (c *trial) positive(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+// valueScales is scales of a block's values, some of them 0, tiny or no numbers.
+func (c *trial) valueScales() []float32 {
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], Block)
+	size := []float32{1, 1, 1, 0, 0x1p-101, 0x1p-149}[c.IntN(6)]
 	for i := range write {
-		write[i] = c.Float32()
+		write[i] = float32(c.Float32() * size)
+		if c.IntN(200) == 0 {
+			write[i] = []float32{0, float32(math.NaN()), 1e38}[c.IntN(3)]
+		}
 	}
 	return read
 }
@@ -109,4 +109,4 @@ func TestInt8KernelsEqualGeneric(t *testing.T) {
 
 func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
-func FuzzWeightsInt8(f *testing.F)    { fuzzKernel(f, "weightsInt8") }
+func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }

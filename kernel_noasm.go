@@ -86,6 +86,7 @@ func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, 
 	fStride int, b *panelLayout) {
 	panic(unreachable)
 }
-func weightsInt8SIMD(w *int16, f, p, scales *float32, visible *uint64, rows int) (small bool) {
+func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+	masked, rare bool) {
 	panic(unreachable)
 }

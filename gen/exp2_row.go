@@ -33,13 +33,18 @@ func (e *exp2Row) weigh(score func(v int) Mem, base reg.VecVirtual) (sum [2]reg.
 	}
 	e.store = func(x *exp2Vector) {
 		VMOVUPS(x.p, score(x.number))
-		if x.number < 2 {
-			VMOVAPS(x.p, sum[x.number])
-		} else {
-			VADDPS(x.p, sum[x.number%2], sum[x.number%2])
-		}
+		e.add(x, sum)
 	}
 	return sum
+}
+
+// add adds a vector of weights to the sum.
+func (e *exp2Row) add(x *exp2Vector, sum [2]reg.VecVirtual) {
+	if x.number < 2 {
+		VMOVAPS(x.p, sum[x.number])
+		return
+	}
+	VADDPS(x.p, sum[x.number%2], sum[x.number%2])
 }
 
 // emit writes the steps of n vectors. Of a pair's step that can run in

@@ -18,7 +18,11 @@ func int8Kernels() {
 		int8Kernel(set, true)
 		int8Kernel(set, false)
 	}
-	weightsInt8Kernel()
+	for _, lanes16 := range []bool{false, true} {
+		name := map[bool]string{false: "SIMD", true: "AVX512"}[lanes16]
+		softmaxInt8Kernel("softmaxInt8"+name, false, lanes16)
+		softmaxInt8Kernel("softmaxInt8Masked"+name, true, lanes16)
+	}
 }
 
 // int8Set is the instructions of a kernel.
@@ -372,90 +376,3 @@ func (p *int8Program) nextRows(r int) {
 		ADDQ(a0, p.fAt)
 	}
 }
-
-// weightsInt8Kernel goes row by row: products with the scales of values, the largest of them, and
-// integers. It returns whether there was a row whose largest product is so small that the quotient
-// might overflow, and leaves those to the generic code.
-func weightsInt8Kernel() {
-	TEXT("weightsInt8SIMD", noSplit, "func(w *int16, f, p, scales *float32, visible *uint64, rows "+
-		"int) "+
-		"(small bool)")
-	w, f, from, scales := param("w"), param("f"), param("p"), param("scales")
-	visible, rows := param("visible"), param("rows")
-	small := GP64()
-	XORQ(small, small)
-	Label("row")
-	var x [block / lanes]reg.VecVirtual
-	top := YMM()
-	VPXOR(top, top, top)
-	TESTQ(visible, visible)
-	JE(LabelRef("all"))
-	for v := range x {
-		x[v] = YMM()
-		keep := YMM()
-		VPBROADCASTB(Mem{Base: visible, Disp: v}, keep)
-		VPAND(bitOfLane(), keep, keep)
-		VPCMPEQD(bitOfLane(), keep, keep)
-		VMOVUPS(Mem{Base: from, Disp: v * vector}, x[v])
-		VMULPS(Mem{Base: scales, Disp: v * vector}, x[v], x[v])
-		VANDPS(keep, x[v], x[v])
-	}
-	ADDQ(Imm(8), visible)
-	JMP(LabelRef("products"))
-	Label("all")
-	for v := range x {
-		VMOVUPS(Mem{Base: from, Disp: v * vector}, x[v])
-		VMULPS(Mem{Base: scales, Disp: v * vector}, x[v], x[v])
-	}
-	Label("products")
-	Comment("Without signs, integers are in the order of the numbers, and NaN is above all.")
-	abs := constant(u32(bitsAbs))
-	for v := range x {
-		VPAND(abs, x[v], x[v])
-		VPMAXUD(x[v], top, top)
-	}
-	top = everyLane(VPMAXUD, top)
-	quotient, factor := YMM(), YMM()
-	VMOVUPS(f32(32767), factor)
-	VDIVPS(factor, top, quotient)
-	VMOVSS(quotient.AsX(), Mem{Base: f})
-	bits := GP64()
-	VMOVD(top.AsX(), bits.As32())
-	TESTL(bits.As32(), bits.As32())
-	JE(LabelRef("zeros"))
-	SUBL(U32(smallTop), bits.As32())
-	CMPL(bits.As32(), U32(bitsInf-smallTop))
-	JAE(LabelRef("rare"))
-	VDIVPS(top, factor, factor)
-	for v := range x {
-		VMULPS(factor, x[v], x[v])
-		VCVTPS2DQ(x[v], x[v])
-		VPSHUFD(Imm(0b11011000), x[v], x[v]) // of four, elements 0, 2, 1, 3
-	}
-	for v := 0; v < len(x); v += 2 {
-		VPACKSSDW(x[v+1], x[v], x[v])
-		VPERMQ(Imm(0b11011000), x[v], x[v])
-		VMOVDQU(x[v], Mem{Base: w, Disp: v / 2 * vector})
-	}
-	Label("next")
-	ADDQ(imm(2*block), w)
-	ADDQ(Imm(4), f)
-	ADDQ(imm(blockBytes), from)
-	DECQ(rows)
-	JNE(LabelRef("row"))
-	Store(small.As8(), ReturnIndex(0))
-	finish()
-	Label("zeros")
-	for v := 0; v < len(x); v += 2 {
-		VMOVDQU(top, Mem{Base: w, Disp: v / 2 * vector})
-	}
-	JMP(LabelRef("next"))
-	Label("rare")
-	ORQ(Imm(1), small)
-	JMP(LabelRef("next"))
-}
-
-const (
-	bitsInf  = 0x7f800000
-	smallTop = 0x0d800000 // 2⁻¹⁰⁰
-)

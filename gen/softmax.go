@@ -14,11 +14,16 @@ import (
 type softmaxProgram struct {
 	masked, lanes16            bool
 	maximaKnown                bool // score has found the maxima
+	int8                       bool // weights become integers
 	s, m, l, alpha, visible, n reg.GPVirtual
 	fullyMasked                reg.GPVirtual
 	pairs                      Mem // stack slot: keys 16·pairs and up are visible in no row
 	bases                      Mem // stack slots: what is subtracted from the scores of each row
 	sumLanes                   Mem // stack slots: the lanes of each row's sum
+
+	cs, scales reg.GPVirtual // in integers: factors of rows, scales of values,
+	tops       Mem           // stack slots: the lanes of each row's largest product
+	top        reg.VecVirtual
 }
 
 func softmaxKernel(name string, masked, lanes16 bool) {
@@ -43,11 +48,14 @@ func (k softmaxProgram) emit(name, signature string) {
 	k.fullyMasked = GP64()
 	k.sumLanes = AllocLocal((softmaxRows + 1) * vector)
 	k.bases = AllocLocal(4 * softmaxRows)
+	if k.int8 {
+		k.tops = AllocLocal((softmaxRows + 1) * vector)
+	}
 	if k.masked {
 		k.pairs = AllocLocal(8)
 		k.findPairs()
 	}
-	if !k.masked && !k.lanes16 && !k.maximaKnown {
+	if !k.masked && !k.lanes16 && !k.maximaKnown && !k.int8 {
 		k.unlessOne()
 	}
 	if k.maximaKnown {
@@ -58,6 +66,10 @@ func (k softmaxProgram) emit(name, signature string) {
 	k.factors()
 	k.weights()
 	k.sums()
+	if k.int8 {
+		k.quotients()
+		k.integers()
+	}
 	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
 }
@@ -79,6 +91,10 @@ func (k *softmaxProgram) load(names ...string) {
 			k.alpha = param(name)
 		case "rows":
 			k.n = param(name)
+		case "c":
+			k.cs = param(name)
+		case "scales":
+			k.scales = param(name)
 		}
 	}
 	if k.masked {
@@ -205,7 +221,12 @@ func (k *softmaxProgram) maximum(row int, floor reg.VecVirtual) reg.VecVirtual {
 func (k *softmaxProgram) factors() {
 	Comment("m' = max(m, alpha), alpha = 2^((m − m')·c)")
 	k.load("m", "alpha", "rows")
-	c, bases := broadcastParam("c"), GP64()
+	c, bases := YMM(), GP64()
+	if k.int8 {
+		k.load("c")
+	} else {
+		c = broadcastParam("c")
+	}
 	LEAQ(k.bases, bases)
 	XORQ(k.fullyMasked, k.fullyMasked)
 	eachVector(k.n, func(mask reg.VecVirtual) {
@@ -222,8 +243,14 @@ func (k *softmaxProgram) factors() {
 		store(top, mask, Mem{Base: k.m})
 		VMOVUPS(base, Mem{Base: bases})
 		VSUBPS(base, old, old)
+		if k.int8 {
+			load(Mem{Base: k.cs}, mask, c)
+		}
 		store(exp2(old, c), mask, Mem{Base: k.alpha})
 	}, func() {
+		if k.int8 {
+			ADDQ(imm(vector), k.cs)
+		}
 		ADDQ(imm(vector), bases)
 		ADDQ(imm(vector), k.m)
 		ADDQ(imm(vector), k.alpha)
@@ -257,29 +284,71 @@ func (k *softmaxProgram) weightPairs() {
 	k.weightRows("weights", 2*maxPairs)
 }
 
+// rowFactor is the register for the factor of a row: c, or one that each row loads.
+func (k *softmaxProgram) rowFactor() reg.VecVirtual {
+	if !k.int8 {
+		return broadcastParam("c")
+	}
+	k.load("c", "scales")
+	return YMM()
+}
+
+// alignedTops is where the largest products go, in integers.
+func (k *softmaxProgram) alignedTops() (at reg.GPVirtual) {
+	if k.int8 {
+		at = aligned(k.tops)
+	}
+	return at
+}
+
+// gone is the bits of a weight where no key is visible.
+func (k *softmaxProgram) gone() uint32 {
+	if k.int8 {
+		return 0
+	}
+	return bitsSign
+}
+
 // weightRows does so for the first vectors of each row; after them no key is visible.
 func (k *softmaxProgram) weightRows(name string, vectors int) {
 	if k.lanes16 {
 		k.avx512WeightRows(name, vectors*lanes/avx512Lanes)
 		return
 	}
-	e := newExp2Row(broadcastParam("c"))
+	c := k.rowFactor()
+	e := newExp2Row(c)
 	e.constants()
 	k.load("s", "rows")
-	slot, bases := aligned(k.sumLanes), GP64()
+	slot, tops, bases := aligned(k.sumLanes), k.alignedTops(), GP64()
 	LEAQ(k.bases, bases)
 	Label(name)
 	base := YMM()
 	VBROADCASTSS(Mem{Base: bases}, base)
+	if k.int8 {
+		VBROADCASTSS(Mem{Base: k.cs}, c)
+		k.top = YMM()
+	}
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
-	if k.masked {
+	switch {
+	case k.masked:
 		k.maskedRow(e, score, sum, vectors)
-	} else {
-		e.emit(block / lanes)
+	case k.int8:
+		e.store = func(x *exp2Vector) {
+			e.add(x, sum)
+			k.product(x, nil, score(x.number))
+		}
+		e.emit(vectors)
+	default:
+		e.emit(vectors)
 	}
 	VADDPS(sum[1], sum[0], sum[0])
 	VMOVUPS(sum[0], Mem{Base: slot})
+	if k.int8 {
+		VMOVUPS(k.top, Mem{Base: tops})
+		ADDQ(imm(vector), tops)
+		ADDQ(Imm(4), k.cs)
+	}
 	ADDQ(imm(vector), slot)
 	ADDQ(Imm(4), bases)
 	k.nextRows(1)
@@ -293,7 +362,15 @@ func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg
 	VXORPS(sum[0], sum[0], sum[0])
 	VXORPS(sum[1], sum[1], sum[1])
 	e.store = func(x *exp2Vector) {
-		v, gone := x.number, YMM()
+		v := x.number
+		if k.int8 {
+			keep := k.keep(0, v)
+			VANDPS(keep, x.p, x.p)
+			VADDPS(x.p, sum[v%2], sum[v%2])
+			k.product(x, keep, score(v))
+			return
+		}
+		gone := YMM()
 		VMOVUPS(u32(bitsSign), gone)
 		VBLENDVPS(k.keep(0, v), x.p, gone, x.p)
 		VMOVUPS(x.p, score(v))
@@ -303,7 +380,7 @@ func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg
 	gone := YMM()
 	for v := vectors; v < block/lanes; v++ {
 		if v == vectors {
-			VMOVUPS(u32(bitsSign), gone)
+			VMOVUPS(u32(k.gone()), gone)
 		}
 		VMOVUPS(gone, score(v))
 	}

@@ -29,7 +29,7 @@ var avx512Base, avx512Sum = reg.Z13, reg.Z14
 func (c *avx512Constants) register(name string) Op { return c.named[name] }
 
 // loadAVX512Constants takes from memory what exp2 needs.
-func loadAVX512Constants(masked bool) *avx512Constants {
+func (k *softmaxProgram) loadAVX512Constants() *avx512Constants {
 	c := &avx512Constants{named: map[string]reg.VecPhysical{}}
 	free := avx512Free
 	next := func(m Op) reg.VecPhysical {
@@ -38,18 +38,22 @@ func loadAVX512Constants(masked bool) *avx512Constants {
 		VBROADCASTSS(m, to)
 		return to
 	}
-	scale, err := Param("c").Resolve()
-	if err != nil {
-		panic(err)
+	if k.int8 {
+		c.scale, free = free[0], free[1:]
+	} else {
+		scale, err := Param("c").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		c.scale = next(scale.Addr)
 	}
-	c.scale = next(scale.Addr)
 	poly := elementary.Polynomial("exp2C")
 	last := len(poly) - 1
 	for _, name := range slices.Concat([]string{"exp2Bias", "exp2Zero"}, poly[last:], poly[:last]) {
 		c.named[name] = next(value(name))
 	}
-	if masked {
-		c.gone = next(u32(bitsSign))
+	if k.masked {
+		c.gone = next(u32(k.gone()))
 	}
 	return c
 }
@@ -95,11 +99,17 @@ func foldHalves(op func(ops ...Op), v reg.VecVirtual) reg.VecVirtual {
 // avx512WeightRows is weightRows.
 func (k *softmaxProgram) avx512WeightRows(name string, vectors int) {
 	k.load("s", "rows")
-	slot, bases := aligned(k.sumLanes), GP64()
+	if k.int8 {
+		k.load("c", "scales")
+	}
+	slot, tops, bases := aligned(k.sumLanes), k.alignedTops(), GP64()
 	LEAQ(k.bases, bases)
-	constants := loadAVX512Constants(k.masked)
+	constants := k.loadAVX512Constants()
 	Label(name)
 	VBROADCASTSS(Mem{Base: bases}, avx512Base)
+	if k.int8 {
+		VBROADCASTSS(Mem{Base: k.cs}, constants.scale)
+	}
 	if k.masked {
 		VPXORD(avx512Sum, avx512Sum, avx512Sum)
 	}
@@ -108,6 +118,14 @@ func (k *softmaxProgram) avx512WeightRows(name string, vectors int) {
 	VEXTRACTF32X8(Imm(1), avx512Sum, hi)
 	VADDPS(hi, avx512Sum.AsY(), hi)
 	VMOVUPS(hi, Mem{Base: slot})
+	if k.int8 {
+		top := YMM()
+		VEXTRACTF32X8(Imm(1), avx512Top, top)
+		VPMAXUD(top, avx512Top.AsY(), top)
+		VMOVUPS(top, Mem{Base: tops})
+		ADDQ(imm(vector), tops)
+		ADDQ(Imm(4), k.cs)
+	}
 	ADDQ(imm(vector), slot)
 	ADDQ(Imm(4), bases)
 	k.nextRows(1)
@@ -153,10 +171,15 @@ func (k *softmaxProgram) avx512Store(c *avx512Constants, x *exp2Vector, score Me
 		KMOVW(Mem{Base: k.visible, Disp: 2 * x.number}, visible)
 		VBLENDMPS(x.p, c.gone, visible, x.p)
 	}
-	VMOVUPS(x.p, score)
+	if !k.int8 {
+		VMOVUPS(x.p, score)
+	}
 	if x.number == 0 && !k.masked {
 		VMOVAPS(x.p, avx512Sum)
-		return
+	} else {
+		VADDPS(x.p, avx512Sum, avx512Sum)
 	}
-	VADDPS(x.p, avx512Sum, avx512Sum)
+	if k.int8 {
+		k.avx512Product(x, score)
+	}
 }

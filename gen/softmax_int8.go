@@ -1,0 +1,174 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What softmaxProgram does more in integers. Every row has its factor. The third loop multiplies
+// weights by the scales of their values, and leaves these products in the place of the scores and
+// the largest of each row, lane by lane, on the stack. A fifth loop finds what the products of each
+// row are multiplied by, 8 rows at a time, and a last one makes integers of them.
+
+func softmaxInt8Kernel(name string, masked, lanes16 bool) {
+	signature := "func(w *int16, f, s, m, l, alpha, c, scales *float32, "
+	if masked {
+		signature += "visible *uint64, "
+	}
+	softmaxProgram{masked: masked, lanes16: lanes16, int8: true}.emit(name,
+		signature+"rows int) (masked, rare bool)")
+}
+
+// product multiplies a vector of weights by the scales of their values, keeps the largest of the
+// row, and stores the product. Where keep has zeros no key is visible.
+func (k *softmaxProgram) product(x *exp2Vector, keep Op, score Mem) {
+	p, scales := x.p, Mem{Base: k.scales, Disp: x.number * vector}
+	VMULPS(scales, p, p)
+	if keep != nil {
+		VANDPS(keep, p, p)
+	}
+	VMOVUPS(p, score)
+	if x.number == 0 {
+		VMOVAPS(p, k.top)
+		return
+	}
+	VPMAXUD(p, k.top, k.top)
+}
+
+// avx512Top is the largest product of a row in each lane.
+var avx512Top = reg.Z28
+
+// avx512Product is product with 16 lanes.
+func (k *softmaxProgram) avx512Product(x *exp2Vector, score Mem) {
+	p, scales := x.p, Mem{Base: k.scales, Disp: x.number * avx512Vector}
+	if k.masked {
+		VMULPS_Z(scales, p, avx512Exps[x.number].visible, p)
+	} else {
+		VMULPS(scales, p, p)
+	}
+	VMOVUPS(p, score)
+	if x.number == 0 {
+		VMOVAPS(p, avx512Top)
+		return
+	}
+	VPMAXUD(p, avx512Top, avx512Top)
+}
+
+const (
+	bitsInf  = 0x7f800000
+	smallTop = 0x0d800000 // 2⁻¹⁰⁰
+)
+
+// quotients finds what the products of each row are multiplied by to become integers, and their
+// scale. Bits of numbers that are not negative have the order of the numbers, and NaN is above all.
+// Rows whose largest product is not finite or below 2⁻¹⁰⁰ are left to the generic code.
+func (k *softmaxProgram) quotients() {
+	Comment("f = t/32767 and 32767/t, for the largest product t")
+	k.load("rows")
+	slot, f, quotient, rare := aligned(k.tops), param("f"), GP64(), GP32()
+	LEAQ(k.bases, quotient)
+	XORL(rare, rare)
+	eachVector(k.n, func(mask reg.VecVirtual) {
+		top := foldRows(VPMAXUD, func(r int) reg.VecVirtual {
+			v := YMM()
+			VMOVUPS(Mem{Base: slot, Disp: r * vector}, v)
+			return v
+		})
+		range32767, x, zero, limit := constant(f32(32767)), YMM(), YMM(), YMM()
+		VDIVPS(range32767, top, x)
+		store(x, mask, Mem{Base: f})
+		VPXOR(zero, zero, zero)
+		VPCMPEQD(top, zero, zero)
+		VDIVPS(top, range32767, x)
+		VPANDN(x, zero, x)
+		VMOVUPS(x, Mem{Base: quotient})
+		VPSUBD(u32(smallTop), top, top)
+		VMOVUPS(u32(bitsInf-smallTop), limit)
+		VPMAXUD(limit, top, limit)
+		VPCMPEQD(limit, top, top) // what is not below the limit
+		VPANDN(top, zero, top)
+		if mask != nil {
+			VPAND(mask, top, top)
+		}
+		some := GP32()
+		VMOVMSKPS(top, some)
+		ORL(some, rare)
+	}, func() {
+		ADDQ(imm(8*vector), slot)
+		ADDQ(imm(vector), quotient)
+		ADDQ(imm(vector), f)
+	})
+	TESTL(rare, rare)
+	SETNE(rare.As8())
+	Store(rare.As8(), ReturnIndex(1))
+}
+
+// integers makes integers of the products, in the order of inGroupOrder.
+func (k *softmaxProgram) integers() {
+	Comment("w_j = rint(product_j·32767/t)")
+	k.load("s", "rows")
+	w, quotient := param("w"), GP64()
+	LEAQ(k.bases, quotient)
+	row := k.integerRow
+	if k.lanes16 {
+		order := ZMM()
+		VMOVDQU32(groupsInOrder(), order)
+		row = func(w, quotient Mem) { k.avx512IntegerRow(w, quotient, order) }
+	}
+	Label("integers")
+	row(Mem{Base: w}, Mem{Base: quotient})
+	ADDQ(imm(2*block), w)
+	ADDQ(Imm(4), quotient)
+	ADDQ(imm(blockBytes), k.s)
+	DECQ(k.n)
+	JNE(LabelRef("integers"))
+}
+
+func (k *softmaxProgram) integerRow(w, quotient Mem) {
+	factor := YMM()
+	VBROADCASTSS(quotient, factor)
+	for half := range block / lanes / 4 {
+		var x [4]reg.VecVirtual
+		for v := range x {
+			x[v] = YMM()
+			VMULPS(Mem{Base: k.s, Disp: (4*half + v) * vector}, factor, x[v])
+			VCVTPS2DQ(x[v], x[v])
+			VPSHUFD(Imm(0b11011000), x[v], x[v]) // of four, elements 0, 2, 1, 3
+		}
+		for v := 0; v < len(x); v += 2 {
+			VPACKSSDW(x[v+1], x[v], x[v])
+			VPERMQ(Imm(0b11011000), x[v], x[v])
+			VMOVDQU(x[v], w.Offset((4*half+v)/2*vector))
+		}
+	}
+}
+
+// avx512IntegerRow is integerRow with 16 lanes.
+func (k *softmaxProgram) avx512IntegerRow(w, quotient Mem, order Op) {
+	factor := ZMM()
+	VBROADCASTSS(quotient, factor)
+	var x [block / avx512Lanes]reg.VecVirtual
+	for v := range x {
+		x[v] = ZMM()
+		VMULPS(Mem{Base: k.s, Disp: v * avx512Vector}, factor, x[v])
+		VCVTPS2DQ(x[v], x[v])
+	}
+	for v := 0; v < len(x); v += 2 {
+		VPACKSSDW(x[v+1], x[v], x[v])
+		VPERMW(x[v], order, x[v])
+		VMOVDQU32(x[v], w.Offset(v/2*avx512Vector))
+	}
+}
+
+// groupsInOrder is where the words of two packed vectors of 16 lanes go. Packing takes 4 of the
+// first vector and 4 of the second in turn; of four, elements are in the order 0, 2, 1, 3.
+func groupsInOrder() Mem {
+	var w [avx512Vector / 4]uint32
+	for i := range 2 * avx512Lanes {
+		lane, of := i/4%4, i/16
+		from := 8*lane + 4*of + [4]int{0, 2, 1, 3}[i%4]
+		w[i/2] |= uint32(from) << (16 * (i % 2))
+	}
+	return words("groupsInOrder", w[:]...)
+}
