@@ -163,8 +163,9 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	w.queue.pointer = b.pointer
 	switch from := lo / panel * panel; {
 	case p.int8:
-		d := roundUp(p.d, 4)
-		scoreInt8(w.s[at*Block:], w.int8.queries[(c.at+t.row)*d:], b.kTyped, b.keyScales, t.rows, p.d, hi)
+		row := c.at + t.row
+		scoreInt8(w.s[at*Block:], w.int8.queries.from(row*roundUp(p.d, 4), row), b.kTyped, b.keyScales,
+			t.rows, p.d, hi)
 		return
 	case b.typed:
 		scoreTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, t.rows, p.d, hi)
@@ -248,7 +249,8 @@ func (w *scratch) int8Values(
 	layout := x.packing(p).valueLayout(Block)
 	layout.setTyped(&tuned)
 	layout.overwrite = st.overwrite
-	accumulateInt8(st.o[row*p.oStride:], x.weights, b.vTyped, w.alpha[at:], x.scales, t.rows,
+	weights := integerRows{words: x.weights}
+	accumulateInt8(st.o[row*p.oStride:], weights, b.vTyped, w.alpha[at:], x.scales, t.rows,
 		p.oStride, Block, 1, &layout)
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)

@@ -17,12 +17,12 @@ import (
 
 // int8Rows is what the rows of a chunk have beside their state.
 type int8Rows struct {
-	queries []int16   // rows × roundUp(D, 4), in the order of groupOrder
-	units   []float32 // of the scores of each row
-	factors []float32 // unit·log₂e, or log₂e where scores are natural
-	row     []int8    // a query on its way
+	queries integerRows // rows × roundUp(D, 4)
+	units   []float32   // of the scores of each row
+	factors []float32   // unit·log₂e, or log₂e where scores are natural
+	row     []int8      // a query on its way
 
-	weights []int16   // of a tile: rows × Block, in the order of groupOrder
+	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
 	scales  []float32 // of a tile's weights
 
 	format packedKV // how keys and values of views are packed
@@ -33,7 +33,7 @@ type int8Rows struct {
 
 // fit makes the memory large enough for calls of a plan.
 func (w *int8Rows) fit(p *plan, rows, scores int) {
-	w.queries = grow(w.queries, rows*roundUp(p.d, 4))
+	w.queries.fit(rows*roundUp(p.d, 4), rows)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
@@ -86,7 +86,7 @@ func (w *int8Rows) quantizeQueries(p *plan, c *chunk, q []float32) {
 	d := roundUp(p.d, 4)
 	for r := range c.rows {
 		scale := quantizeToken(w.row[:p.d], q[r*p.d:][:p.d])
-		inGroupOrder(w.queries[(c.at+r)*d:][:d], w.row[:p.d])
+		w.queries.put((c.at+r)*d, c.at+r, w.row[:p.d])
 		w.setUnit(p, c.at+r, p.int8Unit(scale))
 	}
 }

@@ -132,12 +132,12 @@ func rotateSIMD(x *float32, n, block int, factor float32)
 
 const noIntegers = "attn: no kernels in integers for NEON"
 
-func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	panic(noIntegers)
 }
-func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout) {
+func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
 	panic(noIntegers)
 }
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (

@@ -6,29 +6,29 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-// Kernels in integers. Rows of integers of 16 bits, in the order of inGroupOrder, meet integers of
-// 8 bits in groups of four as kernel_typed.go says. Sums are exact, so they may be taken in any
-// order.
+// Kernels in integers. Rows of integers meet integers of 8 bits in groups of four as
+// kernel_typed.go says. Sums are exact, so they may be taken in any order.
 
 // callIntegers bounds the products of one call of assembly: at 16 a cycle of 1.5 GHz, 44 µs.
 const callIntegers = 1 << 20
 
 // scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
 // which d is the dimension.
-func scoreInt8(s []float32, q []int16, k []byte, scales []float32, rows, d, n int) {
+func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I8, d, roundUp(n, panel))
 	b.setTyped(&tuned)
-	operand.Reads(q, rows*roundUp(d, 4))
+	stride := roundUp(d, 4)
+	q.reads(rows, stride, 1, stride)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	readsTyped(I8, k, &b)
 	if !tuned.ISA.Integers() || d*b.cols > callIntegers {
-		scoreInt8Generic(s, q, k, scales, rows, &b)
+		scoreInt8Generic(s, q.words, k, scales, rows, &b)
 		return
 	}
-	stride := roundUp(d, 4)
 	for r, step := 0, max(1, callIntegers/(d*b.cols)); r < rows; r += step {
-		scoreInt8SIMD(&s[r*Block], &q[r*stride], &k[0], &scales[0], min(step, rows-r), stride, &b)
+		part := q.from(r*stride, r)
+		scoreInt8SIMD(&s[r*Block], part, &k[0], &scales[0], min(step, rows-r), stride, &b)
 	}
 }
 
@@ -67,18 +67,19 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 }
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
-// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels.
-func accumulateInt8(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride, wStride,
+// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w may
+// have 16 bits; with bytes alpha is nil.
+func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride, wStride,
 	fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	operand.ReadsRows(w, rows, wStride, roundUp(b.keys, 4))
+	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
 	operand.ReadsRows(f, rows, fStride, 1)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
 	}
 	readsTyped(I8, v, b)
 	if !tuned.ISA.Integers() {
-		accumulateInt8Generic(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
 	part := *b
@@ -87,12 +88,13 @@ func accumulateInt8(o []float32, w []int16, v []byte, alpha, f []float32, rows, 
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)
 		for r := 0; r < rows; r += step {
+			n, to, from := min(step, rows-r), &o[r*oStride+c], &v[c/panel*b.panelStride]
 			var a *float32
 			if alpha != nil {
 				a = &alpha[r]
 			}
-			accumulateInt8SIMD(&o[r*oStride+c], &w[r*wStride], &v[c/panel*b.panelStride], a, &f[r*fStride],
-				min(step, rows-r), oStride, wStride, fStride, &part)
+			accumulateInt8SIMD(to, w.from(r*wStride, r*fStride), from, a, &f[r*fStride], n, oStride, wStride,
+				fStride, &part)
 		}
 	}
 }
@@ -107,20 +109,4 @@ func quantizeToken(dst []int8, x []float32) (scale float32) {
 	scale = scaleOf(top)
 	quantize(dst, x, scale)
 	return scale
-}
-
-// inGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
-// elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
-// Elements that complete the last group are 0.
-func inGroupOrder(dst []int16, row []int8) {
-	whole := len(row) / 4 * 4
-	for i := 0; i < whole; i += 4 {
-		from, to := row[i:][:4], dst[i:][:4]
-		to[0], to[1], to[2], to[3] = int16(from[0]), int16(from[2]), int16(from[1]), int16(from[3])
-	}
-	if whole < len(dst) {
-		var last [4]int8
-		copy(last[:], row[whole:])
-		inGroupOrder(dst[whole:], last[:])
-	}
 }

@@ -2,27 +2,29 @@
 
 package attn
 
-func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	switch {
-	case tuned.VNNI:
-		scoreInt8VNNIAVX512(s, q, k, scales, rows, qStride, b)
+	case q.bytes != nil:
+		scoreInt8VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
 	case tuned.ISA.Lanes16():
-		scoreInt8AVX512(s, q, k, scales, rows, qStride, b)
+		scoreInt8AVX512(s, &q.words[0], k, scales, rows, qStride, b)
 	default:
-		scoreInt8AVX2(s, q, k, scales, rows, qStride, b)
+		scoreInt8AVX2(s, &q.words[0], k, scales, rows, qStride, b)
 	}
 }
 
-func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout) {
+func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
 	switch {
+	case w.bytes != nil:
+		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
 	case tuned.VNNI:
-		accumulateInt8VNNIAVX512(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case tuned.ISA.Lanes16():
-		accumulateInt8AVX512(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8AVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
-		accumulateInt8AVX2(o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8AVX2(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
 }
 
@@ -38,11 +40,11 @@ func scoreInt8AVX2(s *float32, q *int16, k *byte, scales *float32, rows, qStride
 func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout)
 
-// scoreInt8VNNIAVX512 is scoreInt8AVX512 for CPUs with AVX512_VNNI.
+// scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
-func scoreInt8VNNIAVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout)
+func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
 
 // accumulateInt8AVX2 adds weighted values to the output. It works like accumulateInt8Generic.
 //
@@ -61,6 +63,13 @@ func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows
 //go:noescape
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout)
+
+// multiplyInt8VNNIAVX512 is accumulateInt8VNNIAVX512 of rows of bytes, without alpha. starts and f
+// have the same stride.
+//
+//go:noescape
+func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *panelLayout)
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a

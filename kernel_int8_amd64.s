@@ -6,7 +6,7 @@
 
 // func scoreInt8AVX2(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scoreInt8AVX2(SB), NOSPLIT, $136-56
+TEXT ·scoreInt8AVX2(SB), NOSPLIT, $152-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -21,11 +21,12 @@ TEXT ·scoreInt8AVX2(SB), NOSPLIT, $136-56
 	MOVQ    rows+32(FP), AX
 	MOVQ    AX, 40(SP)
 	MOVQ    $+256, 72(SP)
+	MOVQ    $+4, 80(SP)
 	MOVQ    b+48(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -62,7 +63,7 @@ panels1Rows1:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
-	MOVQ  128(SP), R11
+	MOVQ  144(SP), R11
 	ADDQ  BX, R11
 	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
@@ -507,7 +508,7 @@ panels3End:
 
 // func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $136-80
+TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $152-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -531,9 +532,9 @@ TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $136-80
 	SHLQ    $0x02, 80(SP)
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -574,7 +575,7 @@ panels8Rows1:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
-	MOVQ  128(SP), R11
+	MOVQ  144(SP), R11
 	ADDQ  BX, R11
 	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
@@ -625,7 +626,7 @@ group9:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite11
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -821,7 +822,7 @@ group14:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite16
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -1028,7 +1029,7 @@ group18:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite20
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -1194,7 +1195,7 @@ group22:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite24
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -1319,7 +1320,7 @@ group26:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite28
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -1393,7 +1394,7 @@ panels13End:
 
 // func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·scoreInt8AVX512(SB), NOSPLIT, $136-56
+TEXT ·scoreInt8AVX512(SB), NOSPLIT, $152-56
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
@@ -1408,11 +1409,12 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $136-56
 	MOVQ    rows+32(FP), AX
 	MOVQ    AX, 40(SP)
 	MOVQ    $+256, 72(SP)
+	MOVQ    $+4, 80(SP)
 	MOVQ    b+48(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -1474,7 +1476,7 @@ panels30Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -1664,7 +1666,7 @@ panels30Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -1817,7 +1819,7 @@ panels30Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -1936,7 +1938,7 @@ panels30Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -4423,7 +4425,7 @@ panels46End:
 
 // func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $136-80
+TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $152-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -4447,9 +4449,9 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $136-80
 	SHLQ    $0x02, 80(SP)
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -4515,7 +4517,7 @@ panels57Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -4626,7 +4628,7 @@ group58:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite60
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -4880,7 +4882,7 @@ panels57Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -4970,7 +4972,7 @@ group62:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite64
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -5169,7 +5171,7 @@ panels57Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -5241,7 +5243,7 @@ group66:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite68
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -5385,7 +5387,7 @@ panels57Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -5439,7 +5441,7 @@ group70:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite72
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -5735,7 +5737,7 @@ group75:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite77
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -6198,7 +6200,7 @@ group79:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite81
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -6620,7 +6622,7 @@ group83:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite85
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -7001,7 +7003,7 @@ group87:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite89
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -7336,7 +7338,7 @@ group91:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite93
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -7630,7 +7632,7 @@ group95:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite97
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -7883,7 +7885,7 @@ group99:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite101
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -8090,7 +8092,7 @@ group103:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite105
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -8256,7 +8258,7 @@ group107:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite109
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -8381,7 +8383,7 @@ group111:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite113
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -8601,7 +8603,7 @@ group116:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite118
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -8905,7 +8907,7 @@ group120:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite122
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -9184,7 +9186,7 @@ group124:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite126
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -9438,7 +9440,7 @@ group128:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite130
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -9662,7 +9664,7 @@ group132:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite134
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -9861,7 +9863,7 @@ group136:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite138
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -10035,7 +10037,7 @@ group140:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite142
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -10179,7 +10181,7 @@ group144:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite146
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -10298,7 +10300,7 @@ group148:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite150
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -10392,7 +10394,7 @@ group152:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite154
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -10453,28 +10455,30 @@ panels115End:
 	VZEROUPPER
 	RET
 
-// func scoreInt8VNNIAVX512(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
-// Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $136-56
+// func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows int, qStride int, b *uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $152-64
 	MOVQ    s+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    q+8(FP), AX
 	MOVQ    AX, 16(SP)
-	MOVQ    k+16(FP), AX
+	MOVQ    k+24(FP), AX
 	MOVQ    AX, 24(SP)
-	MOVQ    qStride+40(FP), AX
+	MOVQ    qStride+48(FP), AX
 	MOVQ    AX, 64(SP)
-	MOVQ    scales+24(FP), AX
+	MOVQ    scales+32(FP), AX
 	MOVQ    AX, 104(SP)
-	SHLQ    $0x01, 64(SP)
-	MOVQ    rows+32(FP), AX
+	MOVQ    starts+16(FP), AX
+	MOVQ    AX, 120(SP)
+	MOVQ    rows+40(FP), AX
 	MOVQ    AX, 40(SP)
 	MOVQ    $+256, 72(SP)
-	MOVQ    b+48(FP), BX
+	MOVQ    $+4, 80(SP)
+	MOVQ    b+56(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -10495,6 +10499,8 @@ panels156:
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
 
 panels156Tiles:
 	MOVQ 48(SP), CX
@@ -10514,32 +10520,38 @@ panels156Tiles:
 
 panels156Rows4:
 	// 4 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VMOVDQA32    Z28, Z30
+	VMOVDQA32    Z28, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
 
 group157:
 	PREFETCHT0   (R11)
@@ -10548,66 +10560,34 @@ group157:
 	PREFETCHT0   (R12)(R8*2)
 	ADDQ         R10, R11
 	ADDQ         R10, R12
-	VMOVDQU32    (BX), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (BX)(R8*1), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*2), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (DX)(R8*2), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPWSSD     Z8, Z0, Z16
-	VPDPWSSD     Z8, Z2, Z17
-	VPDPWSSD     Z8, Z4, Z18
-	VPDPWSSD     Z8, Z6, Z19
-	VPBROADCASTD 4(AX), Z8
-	VPDPWSSD     Z8, Z1, Z16
-	VPDPWSSD     Z8, Z3, Z17
-	VPDPWSSD     Z8, Z5, Z18
-	VPDPWSSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z0, Z20
-	VPDPWSSD     Z8, Z2, Z21
-	VPDPWSSD     Z8, Z4, Z22
-	VPDPWSSD     Z8, Z6, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z1, Z20
-	VPDPWSSD     Z8, Z3, Z21
-	VPDPWSSD     Z8, Z5, Z22
-	VPDPWSSD     Z8, Z7, Z23
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z0, Z24
-	VPDPWSSD     Z8, Z2, Z25
-	VPDPWSSD     Z8, Z4, Z26
-	VPDPWSSD     Z8, Z6, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z1, Z24
-	VPDPWSSD     Z8, Z3, Z25
-	VPDPWSSD     Z8, Z5, Z26
-	VPDPWSSD     Z8, Z7, Z27
-	VPBROADCASTD (R13), Z8
-	VPDPWSSD     Z8, Z0, Z28
-	VPDPWSSD     Z8, Z2, Z29
-	VPDPWSSD     Z8, Z4, Z30
-	VPDPWSSD     Z8, Z6, Z31
-	VPBROADCASTD 4(R13), Z8
-	VPDPWSSD     Z8, Z1, Z28
-	VPDPWSSD     Z8, Z3, Z29
-	VPDPWSSD     Z8, Z5, Z30
-	VPDPWSSD     Z8, Z7, Z31
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPXORD       (BX)(R8*2), Z12, Z2
+	VPXORD       (DX)(R8*2), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z0, Z16
+	VPDPBUSD     Z4, Z1, Z17
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z0, Z20
+	VPDPBUSD     Z4, Z1, Z21
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z0, Z24
+	VPDPBUSD     Z4, Z1, Z25
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z0, Z28
+	VPDPBUSD     Z4, Z1, Z29
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group157
 	MOVQ         72(SP), R9
@@ -10673,31 +10653,39 @@ group157:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
 	JMP          panels156Tiles
 
 panels156Rows3:
 	// 3 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
 
 group158:
 	PREFETCHT0   (R11)
@@ -10706,55 +10694,28 @@ group158:
 	PREFETCHT0   (R12)(R8*2)
 	ADDQ         R10, R11
 	ADDQ         R10, R12
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (BX)(R8*1), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VMOVDQU32    (BX)(R8*2), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (DX)(R8*2), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VPBROADCASTD (AX), Z4
-	VPDPWSSD     Z4, Z28, Z16
-	VPDPWSSD     Z4, Z30, Z17
-	VPDPWSSD     Z4, Z0, Z18
-	VPDPWSSD     Z4, Z2, Z19
-	VPBROADCASTD 4(AX), Z4
-	VPDPWSSD     Z4, Z29, Z16
-	VPDPWSSD     Z4, Z31, Z17
-	VPDPWSSD     Z4, Z1, Z18
-	VPDPWSSD     Z4, Z3, Z19
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z28, Z20
-	VPDPWSSD     Z4, Z30, Z21
-	VPDPWSSD     Z4, Z0, Z22
-	VPDPWSSD     Z4, Z2, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z29, Z20
-	VPDPWSSD     Z4, Z31, Z21
-	VPDPWSSD     Z4, Z1, Z22
-	VPDPWSSD     Z4, Z3, Z23
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z28, Z24
-	VPDPWSSD     Z4, Z30, Z25
-	VPDPWSSD     Z4, Z0, Z26
-	VPDPWSSD     Z4, Z2, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z29, Z24
-	VPDPWSSD     Z4, Z31, Z25
-	VPDPWSSD     Z4, Z1, Z26
-	VPDPWSSD     Z4, Z3, Z27
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPXORD       (BX)(R8*2), Z12, Z30
+	VPXORD       (DX)(R8*2), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z28, Z16
+	VPDPBUSD     Z0, Z29, Z17
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z28, Z20
+	VPDPBUSD     Z0, Z29, Z21
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z28, Z24
+	VPDPBUSD     Z0, Z29, Z25
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group158
 	MOVQ         72(SP), R9
@@ -10806,27 +10767,34 @@ group158:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
 	JMP          panels156Tiles
 
 panels156Rows2:
 	// 2 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
 
 group159:
 	PREFETCHT0   (R11)
@@ -10835,45 +10803,23 @@ group159:
 	PREFETCHT0   (R12)(R8*2)
 	ADDQ         R10, R11
 	ADDQ         R10, R12
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (BX)(R8*1), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VMOVDQU32    (BX)(R8*2), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (DX)(R8*2), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VPBROADCASTD (AX), Z0
-	VPDPWSSD     Z0, Z24, Z16
-	VPDPWSSD     Z0, Z26, Z17
-	VPDPWSSD     Z0, Z28, Z18
-	VPDPWSSD     Z0, Z30, Z19
-	VPBROADCASTD 4(AX), Z0
-	VPDPWSSD     Z0, Z25, Z16
-	VPDPWSSD     Z0, Z27, Z17
-	VPDPWSSD     Z0, Z29, Z18
-	VPDPWSSD     Z0, Z31, Z19
-	VPBROADCASTD (AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z24, Z20
-	VPDPWSSD     Z0, Z26, Z21
-	VPDPWSSD     Z0, Z28, Z22
-	VPDPWSSD     Z0, Z30, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z25, Z20
-	VPDPWSSD     Z0, Z27, Z21
-	VPDPWSSD     Z0, Z29, Z22
-	VPDPWSSD     Z0, Z31, Z23
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPXORD       (BX)(R8*2), Z12, Z26
+	VPXORD       (DX)(R8*2), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z24, Z16
+	VPDPBUSD     Z28, Z25, Z17
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z24, Z20
+	VPDPBUSD     Z28, Z25, Z21
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group159
 	MOVQ         72(SP), R9
@@ -10913,23 +10859,29 @@ group159:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
 	JMP          panels156Tiles
 
 panels156Rows1:
 	// 1 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
 
 group160:
 	PREFETCHT0   (R11)
@@ -10938,35 +10890,18 @@ group160:
 	PREFETCHT0   (R12)(R8*2)
 	ADDQ         R10, R11
 	ADDQ         R10, R12
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
-	VMOVDQU32    (BX)(R8*1), Z23
-	VPSLLW       $0x08, Z23, Z22
-	VPSRAW       $0x08, Z22, Z22
-	VPSRAW       $0x08, Z23, Z23
-	VMOVDQU32    (BX)(R8*2), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (DX)(R8*2), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPWSSD     Z28, Z20, Z16
-	VPDPWSSD     Z28, Z22, Z17
-	VPDPWSSD     Z28, Z24, Z18
-	VPDPWSSD     Z28, Z26, Z19
-	VPBROADCASTD 4(AX), Z28
-	VPDPWSSD     Z28, Z21, Z16
-	VPDPWSSD     Z28, Z23, Z17
-	VPDPWSSD     Z28, Z25, Z18
-	VPDPWSSD     Z28, Z27, Z19
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPXORD       (BX)(R8*2), Z12, Z22
+	VPXORD       (DX)(R8*2), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z20, Z16
+	VPDPBUSD     Z24, Z21, Z17
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
 	ADDQ         R10, BX
 	ADDQ         R10, DX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group160
 	MOVQ         72(SP), R9
@@ -10994,6 +10929,9 @@ group160:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
 	JMP          panels156Tiles
 
@@ -11014,6 +10952,8 @@ panels161:
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
 
 panels161Tiles:
 	MOVQ 48(SP), CX
@@ -11057,127 +10997,99 @@ panels161Tiles:
 
 panels161Rows12:
 	// 12 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	ADDQ         CX, AX
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD (AX), Z4
+	ADDQ         CX, AX
+	VMOVDQA32    Z4, Z5
+	VPBROADCASTD (AX), Z6
+	VMOVDQA32    Z6, Z7
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group162:
-	VMOVDQU32    (BX), Z9
-	VPSLLW       $0x08, Z9, Z8
-	VPSRAW       $0x08, Z8, Z8
-	VPSRAW       $0x08, Z9, Z9
-	VMOVDQU32    (BX)(R8*1), Z11
-	VPSLLW       $0x08, Z11, Z10
-	VPSRAW       $0x08, Z10, Z10
-	VPSRAW       $0x08, Z11, Z11
-	VPBROADCASTD (AX), Z12
-	VPDPWSSD     Z12, Z8, Z16
-	VPDPWSSD     Z12, Z10, Z17
-	VPBROADCASTD 4(AX), Z12
-	VPDPWSSD     Z12, Z9, Z16
-	VPDPWSSD     Z12, Z11, Z17
-	VPBROADCASTD (AX)(R9*1), Z12
-	VPDPWSSD     Z12, Z8, Z18
-	VPDPWSSD     Z12, Z10, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z12
-	VPDPWSSD     Z12, Z9, Z18
-	VPDPWSSD     Z12, Z11, Z19
-	VPBROADCASTD (AX)(R9*2), Z12
-	VPDPWSSD     Z12, Z8, Z20
-	VPDPWSSD     Z12, Z10, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z12
-	VPDPWSSD     Z12, Z9, Z20
-	VPDPWSSD     Z12, Z11, Z21
-	VPBROADCASTD (R13), Z12
-	VPDPWSSD     Z12, Z8, Z22
-	VPDPWSSD     Z12, Z10, Z23
-	VPBROADCASTD 4(R13), Z12
-	VPDPWSSD     Z12, Z9, Z22
-	VPDPWSSD     Z12, Z11, Z23
-	VPBROADCASTD (R13)(R9*1), Z12
-	VPDPWSSD     Z12, Z8, Z24
-	VPDPWSSD     Z12, Z10, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z12
-	VPDPWSSD     Z12, Z9, Z24
-	VPDPWSSD     Z12, Z11, Z25
-	VPBROADCASTD (R13)(R9*2), Z12
-	VPDPWSSD     Z12, Z8, Z26
-	VPDPWSSD     Z12, Z10, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z12
-	VPDPWSSD     Z12, Z9, Z26
-	VPDPWSSD     Z12, Z11, Z27
-	VPBROADCASTD (R12), Z12
-	VPDPWSSD     Z12, Z8, Z28
-	VPDPWSSD     Z12, Z10, Z29
-	VPBROADCASTD 4(R12), Z12
-	VPDPWSSD     Z12, Z9, Z28
-	VPDPWSSD     Z12, Z11, Z29
-	VPBROADCASTD (R12)(R9*1), Z12
-	VPDPWSSD     Z12, Z8, Z30
-	VPDPWSSD     Z12, Z10, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z12
-	VPDPWSSD     Z12, Z9, Z30
-	VPDPWSSD     Z12, Z11, Z31
-	VPBROADCASTD (R12)(R9*2), Z12
-	VPDPWSSD     Z12, Z8, Z0
-	VPDPWSSD     Z12, Z10, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z12
-	VPDPWSSD     Z12, Z9, Z0
-	VPDPWSSD     Z12, Z11, Z1
-	VPBROADCASTD (R11), Z12
-	VPDPWSSD     Z12, Z8, Z2
-	VPDPWSSD     Z12, Z10, Z3
-	VPBROADCASTD 4(R11), Z12
-	VPDPWSSD     Z12, Z9, Z2
-	VPDPWSSD     Z12, Z11, Z3
-	VPBROADCASTD (R11)(R9*1), Z12
-	VPDPWSSD     Z12, Z8, Z4
-	VPDPWSSD     Z12, Z10, Z5
-	VPBROADCASTD 4(R11)(R9*1), Z12
-	VPDPWSSD     Z12, Z9, Z4
-	VPDPWSSD     Z12, Z11, Z5
-	VPBROADCASTD (R11)(R9*2), Z12
-	VPDPWSSD     Z12, Z8, Z6
-	VPDPWSSD     Z12, Z10, Z7
-	VPBROADCASTD 4(R11)(R9*2), Z12
-	VPDPWSSD     Z12, Z9, Z6
-	VPDPWSSD     Z12, Z11, Z7
+	VPXORD       (BX), Z12, Z8
+	VPXORD       (BX)(R8*1), Z12, Z9
+	VPBROADCASTD (AX), Z10
+	VPDPBUSD     Z10, Z8, Z16
+	VPDPBUSD     Z10, Z9, Z17
+	VPBROADCASTD (AX)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z18
+	VPDPBUSD     Z10, Z9, Z19
+	VPBROADCASTD (AX)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z20
+	VPDPBUSD     Z10, Z9, Z21
+	VPBROADCASTD (R13), Z10
+	VPDPBUSD     Z10, Z8, Z22
+	VPDPBUSD     Z10, Z9, Z23
+	VPBROADCASTD (R13)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z24
+	VPDPBUSD     Z10, Z9, Z25
+	VPBROADCASTD (R13)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z26
+	VPDPBUSD     Z10, Z9, Z27
+	VPBROADCASTD (R12), Z10
+	VPDPBUSD     Z10, Z8, Z28
+	VPDPBUSD     Z10, Z9, Z29
+	VPBROADCASTD (R12)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z30
+	VPDPBUSD     Z10, Z9, Z31
+	VPBROADCASTD (R12)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD (R11), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VPBROADCASTD (R11)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD (R11)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group162
 	MOVQ         72(SP), R9
@@ -11269,124 +11181,101 @@ group162:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000c, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows11:
 	// 11 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	ADDQ         CX, AX
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD (AX), Z4
+	VMOVDQA32    Z4, Z5
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group163:
-	VMOVDQU32    (BX), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VMOVDQU32    (BX)(R8*1), Z9
-	VPSLLW       $0x08, Z9, Z8
-	VPSRAW       $0x08, Z8, Z8
-	VPSRAW       $0x08, Z9, Z9
-	VPBROADCASTD (AX), Z10
-	VPDPWSSD     Z10, Z6, Z16
-	VPDPWSSD     Z10, Z8, Z17
-	VPBROADCASTD 4(AX), Z10
-	VPDPWSSD     Z10, Z7, Z16
-	VPDPWSSD     Z10, Z9, Z17
-	VPBROADCASTD (AX)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z18
-	VPDPWSSD     Z10, Z8, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z18
-	VPDPWSSD     Z10, Z9, Z19
-	VPBROADCASTD (AX)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z20
-	VPDPWSSD     Z10, Z8, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z20
-	VPDPWSSD     Z10, Z9, Z21
-	VPBROADCASTD (R13), Z10
-	VPDPWSSD     Z10, Z6, Z22
-	VPDPWSSD     Z10, Z8, Z23
-	VPBROADCASTD 4(R13), Z10
-	VPDPWSSD     Z10, Z7, Z22
-	VPDPWSSD     Z10, Z9, Z23
-	VPBROADCASTD (R13)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z24
-	VPDPWSSD     Z10, Z8, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z24
-	VPDPWSSD     Z10, Z9, Z25
-	VPBROADCASTD (R13)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z26
-	VPDPWSSD     Z10, Z8, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z26
-	VPDPWSSD     Z10, Z9, Z27
-	VPBROADCASTD (R12), Z10
-	VPDPWSSD     Z10, Z6, Z28
-	VPDPWSSD     Z10, Z8, Z29
-	VPBROADCASTD 4(R12), Z10
-	VPDPWSSD     Z10, Z7, Z28
-	VPDPWSSD     Z10, Z9, Z29
-	VPBROADCASTD (R12)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z30
-	VPDPWSSD     Z10, Z8, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z30
-	VPDPWSSD     Z10, Z9, Z31
-	VPBROADCASTD (R12)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z0
-	VPDPWSSD     Z10, Z8, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z0
-	VPDPWSSD     Z10, Z9, Z1
-	VPBROADCASTD (R11), Z10
-	VPDPWSSD     Z10, Z6, Z2
-	VPDPWSSD     Z10, Z8, Z3
-	VPBROADCASTD 4(R11), Z10
-	VPDPWSSD     Z10, Z7, Z2
-	VPDPWSSD     Z10, Z9, Z3
-	VPBROADCASTD (R11)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z4
-	VPDPWSSD     Z10, Z8, Z5
-	VPBROADCASTD 4(R11)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z4
-	VPDPWSSD     Z10, Z9, Z5
+	VPXORD       (BX), Z12, Z6
+	VPXORD       (BX)(R8*1), Z12, Z7
+	VPBROADCASTD (AX), Z8
+	VPDPBUSD     Z8, Z6, Z16
+	VPDPBUSD     Z8, Z7, Z17
+	VPBROADCASTD (AX)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z18
+	VPDPBUSD     Z8, Z7, Z19
+	VPBROADCASTD (AX)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z20
+	VPDPBUSD     Z8, Z7, Z21
+	VPBROADCASTD (R13), Z8
+	VPDPBUSD     Z8, Z6, Z22
+	VPDPBUSD     Z8, Z7, Z23
+	VPBROADCASTD (R13)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z24
+	VPDPBUSD     Z8, Z7, Z25
+	VPBROADCASTD (R13)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z26
+	VPDPBUSD     Z8, Z7, Z27
+	VPBROADCASTD (R12), Z8
+	VPDPBUSD     Z8, Z6, Z28
+	VPDPBUSD     Z8, Z7, Z29
+	VPBROADCASTD (R12)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z30
+	VPDPBUSD     Z8, Z7, Z31
+	VPBROADCASTD (R12)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD (R11), Z8
+	VPDPBUSD     Z8, Z6, Z2
+	VPDPBUSD     Z8, Z7, Z3
+	VPBROADCASTD (R11)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group163
 	MOVQ         72(SP), R9
@@ -11472,116 +11361,95 @@ group163:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000b, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows10:
 	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group164:
-	VMOVDQU32    (BX), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (BX)(R8*1), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPWSSD     Z8, Z4, Z16
-	VPDPWSSD     Z8, Z6, Z17
-	VPBROADCASTD 4(AX), Z8
-	VPDPWSSD     Z8, Z5, Z16
-	VPDPWSSD     Z8, Z7, Z17
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z18
-	VPDPWSSD     Z8, Z6, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z18
-	VPDPWSSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z20
-	VPDPWSSD     Z8, Z6, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z20
-	VPDPWSSD     Z8, Z7, Z21
-	VPBROADCASTD (R13), Z8
-	VPDPWSSD     Z8, Z4, Z22
-	VPDPWSSD     Z8, Z6, Z23
-	VPBROADCASTD 4(R13), Z8
-	VPDPWSSD     Z8, Z5, Z22
-	VPDPWSSD     Z8, Z7, Z23
-	VPBROADCASTD (R13)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z24
-	VPDPWSSD     Z8, Z6, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z24
-	VPDPWSSD     Z8, Z7, Z25
-	VPBROADCASTD (R13)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z26
-	VPDPWSSD     Z8, Z6, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z26
-	VPDPWSSD     Z8, Z7, Z27
-	VPBROADCASTD (R12), Z8
-	VPDPWSSD     Z8, Z4, Z28
-	VPDPWSSD     Z8, Z6, Z29
-	VPBROADCASTD 4(R12), Z8
-	VPDPWSSD     Z8, Z5, Z28
-	VPDPWSSD     Z8, Z7, Z29
-	VPBROADCASTD (R12)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z30
-	VPDPWSSD     Z8, Z6, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z30
-	VPDPWSSD     Z8, Z7, Z31
-	VPBROADCASTD (R12)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z0
-	VPDPWSSD     Z8, Z6, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z0
-	VPDPWSSD     Z8, Z7, Z1
-	VPBROADCASTD (R11), Z8
-	VPDPWSSD     Z8, Z4, Z2
-	VPDPWSSD     Z8, Z6, Z3
-	VPBROADCASTD 4(R11), Z8
-	VPDPWSSD     Z8, Z5, Z2
-	VPDPWSSD     Z8, Z7, Z3
+	VPXORD       (BX), Z12, Z4
+	VPXORD       (BX)(R8*1), Z12, Z5
+	VPBROADCASTD (AX), Z6
+	VPDPBUSD     Z6, Z4, Z16
+	VPDPBUSD     Z6, Z5, Z17
+	VPBROADCASTD (AX)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z18
+	VPDPBUSD     Z6, Z5, Z19
+	VPBROADCASTD (AX)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z20
+	VPDPBUSD     Z6, Z5, Z21
+	VPBROADCASTD (R13), Z6
+	VPDPBUSD     Z6, Z4, Z22
+	VPDPBUSD     Z6, Z5, Z23
+	VPBROADCASTD (R13)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z24
+	VPDPBUSD     Z6, Z5, Z25
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z26
+	VPDPBUSD     Z6, Z5, Z27
+	VPBROADCASTD (R12), Z6
+	VPDPBUSD     Z6, Z4, Z28
+	VPDPBUSD     Z6, Z5, Z29
+	VPBROADCASTD (R12)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z30
+	VPDPBUSD     Z6, Z5, Z31
+	VPBROADCASTD (R12)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD (R11), Z6
+	VPDPBUSD     Z6, Z4, Z2
+	VPDPBUSD     Z6, Z5, Z3
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group164
 	MOVQ         72(SP), R9
@@ -11661,105 +11529,86 @@ group164:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000a, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows9:
 	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group165:
-	VMOVDQU32    (BX), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*1), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VPBROADCASTD (AX), Z6
-	VPDPWSSD     Z6, Z2, Z16
-	VPDPWSSD     Z6, Z4, Z17
-	VPBROADCASTD 4(AX), Z6
-	VPDPWSSD     Z6, Z3, Z16
-	VPDPWSSD     Z6, Z5, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z18
-	VPDPWSSD     Z6, Z4, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z18
-	VPDPWSSD     Z6, Z5, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z20
-	VPDPWSSD     Z6, Z4, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z20
-	VPDPWSSD     Z6, Z5, Z21
-	VPBROADCASTD (R13), Z6
-	VPDPWSSD     Z6, Z2, Z22
-	VPDPWSSD     Z6, Z4, Z23
-	VPBROADCASTD 4(R13), Z6
-	VPDPWSSD     Z6, Z3, Z22
-	VPDPWSSD     Z6, Z5, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z24
-	VPDPWSSD     Z6, Z4, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z24
-	VPDPWSSD     Z6, Z5, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z26
-	VPDPWSSD     Z6, Z4, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z26
-	VPDPWSSD     Z6, Z5, Z27
-	VPBROADCASTD (R12), Z6
-	VPDPWSSD     Z6, Z2, Z28
-	VPDPWSSD     Z6, Z4, Z29
-	VPBROADCASTD 4(R12), Z6
-	VPDPWSSD     Z6, Z3, Z28
-	VPDPWSSD     Z6, Z5, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z30
-	VPDPWSSD     Z6, Z4, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z30
-	VPDPWSSD     Z6, Z5, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z0
-	VPDPWSSD     Z6, Z4, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z0
-	VPDPWSSD     Z6, Z5, Z1
+	VPXORD       (BX), Z12, Z2
+	VPXORD       (BX)(R8*1), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z2, Z16
+	VPDPBUSD     Z4, Z3, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z20
+	VPDPBUSD     Z4, Z3, Z21
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z24
+	VPDPBUSD     Z4, Z3, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R12), Z4
+	VPDPBUSD     Z4, Z2, Z28
+	VPDPBUSD     Z4, Z3, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	VPBROADCASTD (R12)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group165
 	MOVQ         72(SP), R9
@@ -11831,97 +11680,80 @@ group165:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000009, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows8:
 	// 8 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group166:
-	VMOVDQU32    (BX), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (BX)(R8*1), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VPBROADCASTD (AX), Z4
-	VPDPWSSD     Z4, Z0, Z16
-	VPDPWSSD     Z4, Z2, Z17
-	VPBROADCASTD 4(AX), Z4
-	VPDPWSSD     Z4, Z1, Z16
-	VPDPWSSD     Z4, Z3, Z17
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z0, Z18
-	VPDPWSSD     Z4, Z2, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z1, Z18
-	VPDPWSSD     Z4, Z3, Z19
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z0, Z20
-	VPDPWSSD     Z4, Z2, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z1, Z20
-	VPDPWSSD     Z4, Z3, Z21
-	VPBROADCASTD (R13), Z4
-	VPDPWSSD     Z4, Z0, Z22
-	VPDPWSSD     Z4, Z2, Z23
-	VPBROADCASTD 4(R13), Z4
-	VPDPWSSD     Z4, Z1, Z22
-	VPDPWSSD     Z4, Z3, Z23
-	VPBROADCASTD (R13)(R9*1), Z4
-	VPDPWSSD     Z4, Z0, Z24
-	VPDPWSSD     Z4, Z2, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z4
-	VPDPWSSD     Z4, Z1, Z24
-	VPDPWSSD     Z4, Z3, Z25
-	VPBROADCASTD (R13)(R9*2), Z4
-	VPDPWSSD     Z4, Z0, Z26
-	VPDPWSSD     Z4, Z2, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z4
-	VPDPWSSD     Z4, Z1, Z26
-	VPDPWSSD     Z4, Z3, Z27
-	VPBROADCASTD (R12), Z4
-	VPDPWSSD     Z4, Z0, Z28
-	VPDPWSSD     Z4, Z2, Z29
-	VPBROADCASTD 4(R12), Z4
-	VPDPWSSD     Z4, Z1, Z28
-	VPDPWSSD     Z4, Z3, Z29
-	VPBROADCASTD (R12)(R9*1), Z4
-	VPDPWSSD     Z4, Z0, Z30
-	VPDPWSSD     Z4, Z2, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z4
-	VPDPWSSD     Z4, Z1, Z30
-	VPDPWSSD     Z4, Z3, Z31
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPBROADCASTD (AX), Z2
+	VPDPBUSD     Z2, Z0, Z16
+	VPDPBUSD     Z2, Z1, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z18
+	VPDPBUSD     Z2, Z1, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z20
+	VPDPBUSD     Z2, Z1, Z21
+	VPBROADCASTD (R13), Z2
+	VPDPBUSD     Z2, Z0, Z22
+	VPDPBUSD     Z2, Z1, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z24
+	VPDPBUSD     Z2, Z1, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z26
+	VPDPBUSD     Z2, Z1, Z27
+	VPBROADCASTD (R12), Z2
+	VPDPBUSD     Z2, Z0, Z28
+	VPDPBUSD     Z2, Z1, Z29
+	VPBROADCASTD (R12)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z30
+	VPDPBUSD     Z2, Z1, Z31
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group166
 	MOVQ         72(SP), R9
@@ -11987,89 +11819,74 @@ group166:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000008, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows7:
 	// 7 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group167:
-	VMOVDQU32    (BX), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VMOVDQU32    (BX)(R8*1), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VPBROADCASTD (AX), Z2
-	VPDPWSSD     Z2, Z30, Z16
-	VPDPWSSD     Z2, Z0, Z17
-	VPBROADCASTD 4(AX), Z2
-	VPDPWSSD     Z2, Z31, Z16
-	VPDPWSSD     Z2, Z1, Z17
-	VPBROADCASTD (AX)(R9*1), Z2
-	VPDPWSSD     Z2, Z30, Z18
-	VPDPWSSD     Z2, Z0, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z2
-	VPDPWSSD     Z2, Z31, Z18
-	VPDPWSSD     Z2, Z1, Z19
-	VPBROADCASTD (AX)(R9*2), Z2
-	VPDPWSSD     Z2, Z30, Z20
-	VPDPWSSD     Z2, Z0, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z2
-	VPDPWSSD     Z2, Z31, Z20
-	VPDPWSSD     Z2, Z1, Z21
-	VPBROADCASTD (R13), Z2
-	VPDPWSSD     Z2, Z30, Z22
-	VPDPWSSD     Z2, Z0, Z23
-	VPBROADCASTD 4(R13), Z2
-	VPDPWSSD     Z2, Z31, Z22
-	VPDPWSSD     Z2, Z1, Z23
-	VPBROADCASTD (R13)(R9*1), Z2
-	VPDPWSSD     Z2, Z30, Z24
-	VPDPWSSD     Z2, Z0, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z2
-	VPDPWSSD     Z2, Z31, Z24
-	VPDPWSSD     Z2, Z1, Z25
-	VPBROADCASTD (R13)(R9*2), Z2
-	VPDPWSSD     Z2, Z30, Z26
-	VPDPWSSD     Z2, Z0, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z2
-	VPDPWSSD     Z2, Z31, Z26
-	VPDPWSSD     Z2, Z1, Z27
-	VPBROADCASTD (R12), Z2
-	VPDPWSSD     Z2, Z30, Z28
-	VPDPWSSD     Z2, Z0, Z29
-	VPBROADCASTD 4(R12), Z2
-	VPDPWSSD     Z2, Z31, Z28
-	VPDPWSSD     Z2, Z1, Z29
+	VPXORD       (BX), Z12, Z30
+	VPXORD       (BX)(R8*1), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z30, Z16
+	VPDPBUSD     Z0, Z31, Z17
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z20
+	VPDPBUSD     Z0, Z31, Z21
+	VPBROADCASTD (R13), Z0
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (R13)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z24
+	VPDPBUSD     Z0, Z31, Z25
+	VPBROADCASTD (R13)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	VPBROADCASTD (R12), Z0
+	VPDPBUSD     Z0, Z30, Z28
+	VPDPBUSD     Z0, Z31, Z29
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group167
 	MOVQ         72(SP), R9
@@ -12129,78 +11946,65 @@ group167:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000007, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows6:
 	// 6 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group168:
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (BX)(R8*1), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VPBROADCASTD (AX), Z0
-	VPDPWSSD     Z0, Z28, Z16
-	VPDPWSSD     Z0, Z30, Z17
-	VPBROADCASTD 4(AX), Z0
-	VPDPWSSD     Z0, Z29, Z16
-	VPDPWSSD     Z0, Z31, Z17
-	VPBROADCASTD (AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z28, Z18
-	VPDPWSSD     Z0, Z30, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z29, Z18
-	VPDPWSSD     Z0, Z31, Z19
-	VPBROADCASTD (AX)(R9*2), Z0
-	VPDPWSSD     Z0, Z28, Z20
-	VPDPWSSD     Z0, Z30, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z0
-	VPDPWSSD     Z0, Z29, Z20
-	VPDPWSSD     Z0, Z31, Z21
-	VPBROADCASTD (R13), Z0
-	VPDPWSSD     Z0, Z28, Z22
-	VPDPWSSD     Z0, Z30, Z23
-	VPBROADCASTD 4(R13), Z0
-	VPDPWSSD     Z0, Z29, Z22
-	VPDPWSSD     Z0, Z31, Z23
-	VPBROADCASTD (R13)(R9*1), Z0
-	VPDPWSSD     Z0, Z28, Z24
-	VPDPWSSD     Z0, Z30, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z0
-	VPDPWSSD     Z0, Z29, Z24
-	VPDPWSSD     Z0, Z31, Z25
-	VPBROADCASTD (R13)(R9*2), Z0
-	VPDPWSSD     Z0, Z28, Z26
-	VPDPWSSD     Z0, Z30, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z0
-	VPDPWSSD     Z0, Z29, Z26
-	VPDPWSSD     Z0, Z31, Z27
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPBROADCASTD (AX), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z18
+	VPDPBUSD     Z30, Z29, Z19
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (R13), Z30
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z26
+	VPDPBUSD     Z30, Z29, Z27
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group168
 	MOVQ         72(SP), R9
@@ -12252,70 +12056,59 @@ group168:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000006, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows5:
 	// 5 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group169:
-	VMOVDQU32    (BX), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VMOVDQU32    (BX)(R8*1), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VPBROADCASTD (AX), Z30
-	VPDPWSSD     Z30, Z26, Z16
-	VPDPWSSD     Z30, Z28, Z17
-	VPBROADCASTD 4(AX), Z30
-	VPDPWSSD     Z30, Z27, Z16
-	VPDPWSSD     Z30, Z29, Z17
-	VPBROADCASTD (AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z26, Z18
-	VPDPWSSD     Z30, Z28, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z27, Z18
-	VPDPWSSD     Z30, Z29, Z19
-	VPBROADCASTD (AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z26, Z20
-	VPDPWSSD     Z30, Z28, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z27, Z20
-	VPDPWSSD     Z30, Z29, Z21
-	VPBROADCASTD (R13), Z30
-	VPDPWSSD     Z30, Z26, Z22
-	VPDPWSSD     Z30, Z28, Z23
-	VPBROADCASTD 4(R13), Z30
-	VPDPWSSD     Z30, Z27, Z22
-	VPDPWSSD     Z30, Z29, Z23
-	VPBROADCASTD (R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z26, Z24
-	VPDPWSSD     Z30, Z28, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z27, Z24
-	VPDPWSSD     Z30, Z29, Z25
+	VPXORD       (BX), Z12, Z26
+	VPXORD       (BX)(R8*1), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group169
 	MOVQ         72(SP), R9
@@ -12361,62 +12154,53 @@ group169:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000005, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows4:
 	// 4 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group170:
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (BX)(R8*1), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPWSSD     Z28, Z24, Z16
-	VPDPWSSD     Z28, Z26, Z17
-	VPBROADCASTD 4(AX), Z28
-	VPDPWSSD     Z28, Z25, Z16
-	VPDPWSSD     Z28, Z27, Z17
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z24, Z18
-	VPDPWSSD     Z28, Z26, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z25, Z18
-	VPDPWSSD     Z28, Z27, Z19
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z24, Z20
-	VPDPWSSD     Z28, Z26, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z25, Z20
-	VPDPWSSD     Z28, Z27, Z21
-	VPBROADCASTD (R13), Z28
-	VPDPWSSD     Z28, Z24, Z22
-	VPDPWSSD     Z28, Z26, Z23
-	VPBROADCASTD 4(R13), Z28
-	VPDPWSSD     Z28, Z25, Z22
-	VPDPWSSD     Z28, Z27, Z23
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group170
 	MOVQ         72(SP), R9
@@ -12456,51 +12240,44 @@ group170:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows3:
 	// 3 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group171:
-	VMOVDQU32    (BX), Z23
-	VPSLLW       $0x08, Z23, Z22
-	VPSRAW       $0x08, Z22, Z22
-	VPSRAW       $0x08, Z23, Z23
-	VMOVDQU32    (BX)(R8*1), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VPBROADCASTD (AX), Z26
-	VPDPWSSD     Z26, Z22, Z16
-	VPDPWSSD     Z26, Z24, Z17
-	VPBROADCASTD 4(AX), Z26
-	VPDPWSSD     Z26, Z23, Z16
-	VPDPWSSD     Z26, Z25, Z17
-	VPBROADCASTD (AX)(R9*1), Z26
-	VPDPWSSD     Z26, Z22, Z18
-	VPDPWSSD     Z26, Z24, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z26
-	VPDPWSSD     Z26, Z23, Z18
-	VPDPWSSD     Z26, Z25, Z19
-	VPBROADCASTD (AX)(R9*2), Z26
-	VPDPWSSD     Z26, Z22, Z20
-	VPDPWSSD     Z26, Z24, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z26
-	VPDPWSSD     Z26, Z23, Z20
-	VPDPWSSD     Z26, Z25, Z21
+	VPXORD       (BX), Z12, Z22
+	VPXORD       (BX)(R8*1), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group171
 	MOVQ         72(SP), R9
@@ -12532,43 +12309,38 @@ group171:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows2:
 	// 2 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group172:
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
-	VMOVDQU32    (BX)(R8*1), Z23
-	VPSLLW       $0x08, Z23, Z22
-	VPSRAW       $0x08, Z22, Z22
-	VPSRAW       $0x08, Z23, Z23
-	VPBROADCASTD (AX), Z24
-	VPDPWSSD     Z24, Z20, Z16
-	VPDPWSSD     Z24, Z22, Z17
-	VPBROADCASTD 4(AX), Z24
-	VPDPWSSD     Z24, Z21, Z16
-	VPDPWSSD     Z24, Z23, Z17
-	VPBROADCASTD (AX)(R9*1), Z24
-	VPDPWSSD     Z24, Z20, Z18
-	VPDPWSSD     Z24, Z22, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z24
-	VPDPWSSD     Z24, Z21, Z18
-	VPDPWSSD     Z24, Z23, Z19
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z20, Z18
+	VPDPBUSD     Z22, Z21, Z19
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group172
 	MOVQ         72(SP), R9
@@ -12594,35 +12366,32 @@ group172:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
 	JMP          panels161Tiles
 
 panels161Rows1:
 	// 1 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group173:
-	VMOVDQU32    (BX), Z19
-	VPSLLW       $0x08, Z19, Z18
-	VPSRAW       $0x08, Z18, Z18
-	VPSRAW       $0x08, Z19, Z19
-	VMOVDQU32    (BX)(R8*1), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
-	VPBROADCASTD (AX), Z22
-	VPDPWSSD     Z22, Z18, Z16
-	VPDPWSSD     Z22, Z20, Z17
-	VPBROADCASTD 4(AX), Z22
-	VPDPWSSD     Z22, Z19, Z16
-	VPDPWSSD     Z22, Z21, Z17
+	VPXORD       (BX), Z12, Z18
+	VPXORD       (BX)(R8*1), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group173
 	MOVQ         72(SP), R9
@@ -12642,6 +12411,9 @@ group173:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
 	JMP          panels161Tiles
 
@@ -12662,6 +12434,8 @@ panels174:
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
 
 panels174Tiles:
 	MOVQ 48(SP), CX
@@ -12705,87 +12479,74 @@ panels174Tiles:
 
 panels174Rows12:
 	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group175:
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VPBROADCASTD (AX), Z30
-	VPDPWSSD     Z30, Z28, Z16
-	VPBROADCASTD 4(AX), Z30
-	VPDPWSSD     Z30, Z29, Z16
-	VPBROADCASTD (AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z17
-	VPBROADCASTD (AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z18
-	VPBROADCASTD (R13), Z30
-	VPDPWSSD     Z30, Z28, Z19
-	VPBROADCASTD 4(R13), Z30
-	VPDPWSSD     Z30, Z29, Z19
-	VPBROADCASTD (R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z20
-	VPBROADCASTD (R13)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z21
-	VPBROADCASTD (R12), Z30
-	VPDPWSSD     Z30, Z28, Z22
-	VPBROADCASTD 4(R12), Z30
-	VPDPWSSD     Z30, Z29, Z22
-	VPBROADCASTD (R12)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z23
-	VPBROADCASTD (R12)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z24
-	VPBROADCASTD (R11), Z30
-	VPDPWSSD     Z30, Z28, Z25
-	VPBROADCASTD 4(R11), Z30
-	VPDPWSSD     Z30, Z29, Z25
-	VPBROADCASTD (R11)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z26
-	VPBROADCASTD (R11)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z27
-	VPBROADCASTD 4(R11)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z27
+	VPXORD       (BX), Z12, Z28
+	VPBROADCASTD (AX), Z29
+	VPDPBUSD     Z29, Z28, Z16
+	VPBROADCASTD (AX)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z17
+	VPBROADCASTD (AX)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z18
+	VPBROADCASTD (R13), Z29
+	VPDPBUSD     Z29, Z28, Z19
+	VPBROADCASTD (R13)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z20
+	VPBROADCASTD (R13)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z21
+	VPBROADCASTD (R12), Z29
+	VPDPBUSD     Z29, Z28, Z22
+	VPBROADCASTD (R12)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z23
+	VPBROADCASTD (R12)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z24
+	VPBROADCASTD (R11), Z29
+	VPDPBUSD     Z29, Z28, Z25
+	VPBROADCASTD (R11)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z26
+	VPBROADCASTD (R11)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z27
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group175
 	MOVQ         72(SP), R9
@@ -12840,87 +12601,78 @@ group175:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000c, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows11:
 	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group176:
-	VMOVDQU32    (BX), Z28
-	VPSLLW       $0x08, Z28, Z27
-	VPSRAW       $0x08, Z27, Z27
-	VPSRAW       $0x08, Z28, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPWSSD     Z29, Z27, Z16
-	VPBROADCASTD 4(AX), Z29
-	VPDPWSSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPWSSD     Z29, Z27, Z19
-	VPBROADCASTD 4(R13), Z29
-	VPDPWSSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPWSSD     Z29, Z27, Z22
-	VPBROADCASTD 4(R12), Z29
-	VPDPWSSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPWSSD     Z29, Z27, Z25
-	VPBROADCASTD 4(R11), Z29
-	VPDPWSSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z26
+	VPXORD       (BX), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z27, Z16
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z18
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z20
+	VPBROADCASTD (R13)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R12), Z28
+	VPDPBUSD     Z28, Z27, Z22
+	VPBROADCASTD (R12)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R12)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z24
+	VPBROADCASTD (R11), Z28
+	VPDPBUSD     Z28, Z27, Z25
+	VPBROADCASTD (R11)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z26
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group176
 	MOVQ         72(SP), R9
@@ -12972,82 +12724,74 @@ group176:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000b, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows10:
 	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group177:
-	VMOVDQU32    (BX), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPWSSD     Z28, Z26, Z16
-	VPBROADCASTD 4(AX), Z28
-	VPDPWSSD     Z28, Z27, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z18
-	VPBROADCASTD (R13), Z28
-	VPDPWSSD     Z28, Z26, Z19
-	VPBROADCASTD 4(R13), Z28
-	VPDPWSSD     Z28, Z27, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z21
-	VPBROADCASTD (R12), Z28
-	VPDPWSSD     Z28, Z26, Z22
-	VPBROADCASTD 4(R12), Z28
-	VPDPWSSD     Z28, Z27, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z24
-	VPBROADCASTD (R11), Z28
-	VPDPWSSD     Z28, Z26, Z25
-	VPBROADCASTD 4(R11), Z28
-	VPDPWSSD     Z28, Z27, Z25
+	VPXORD       (BX), Z12, Z26
+	VPBROADCASTD (AX), Z27
+	VPDPBUSD     Z27, Z26, Z16
+	VPBROADCASTD (AX)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z17
+	VPBROADCASTD (AX)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z18
+	VPBROADCASTD (R13), Z27
+	VPDPBUSD     Z27, Z26, Z19
+	VPBROADCASTD (R13)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z20
+	VPBROADCASTD (R13)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z21
+	VPBROADCASTD (R12), Z27
+	VPDPBUSD     Z27, Z26, Z22
+	VPBROADCASTD (R12)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z23
+	VPBROADCASTD (R12)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z24
+	VPBROADCASTD (R11), Z27
+	VPDPBUSD     Z27, Z26, Z25
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
 	DECQ         CX
 	JNE          group177
 	MOVQ         72(SP), R9
@@ -13096,74 +12840,67 @@ group177:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x0000000a, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows9:
 	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group178:
-	VMOVDQU32    (BX), Z26
-	VPSLLW       $0x08, Z26, Z25
-	VPSRAW       $0x08, Z25, Z25
-	VPSRAW       $0x08, Z26, Z26
-	VPBROADCASTD (AX), Z27
-	VPDPWSSD     Z27, Z25, Z16
-	VPBROADCASTD 4(AX), Z27
-	VPDPWSSD     Z27, Z26, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z18
-	VPBROADCASTD (R13), Z27
-	VPDPWSSD     Z27, Z25, Z19
-	VPBROADCASTD 4(R13), Z27
-	VPDPWSSD     Z27, Z26, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z21
-	VPBROADCASTD (R12), Z27
-	VPDPWSSD     Z27, Z25, Z22
-	VPBROADCASTD 4(R12), Z27
-	VPDPWSSD     Z27, Z26, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z24
+	VPXORD       (BX), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z25, Z16
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z18
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (R13)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z20
+	VPBROADCASTD (R13)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R12), Z26
+	VPDPBUSD     Z26, Z25, Z22
+	VPBROADCASTD (R12)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z23
+	VPBROADCASTD (R12)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z24
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group178
 	MOVQ         72(SP), R9
@@ -13207,69 +12944,63 @@ group178:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000009, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows8:
 	// 8 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group179:
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VPBROADCASTD (AX), Z26
-	VPDPWSSD     Z26, Z24, Z16
-	VPBROADCASTD 4(AX), Z26
-	VPDPWSSD     Z26, Z25, Z16
-	VPBROADCASTD (AX)(R9*1), Z26
-	VPDPWSSD     Z26, Z24, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z26
-	VPDPWSSD     Z26, Z25, Z17
-	VPBROADCASTD (AX)(R9*2), Z26
-	VPDPWSSD     Z26, Z24, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z26
-	VPDPWSSD     Z26, Z25, Z18
-	VPBROADCASTD (R13), Z26
-	VPDPWSSD     Z26, Z24, Z19
-	VPBROADCASTD 4(R13), Z26
-	VPDPWSSD     Z26, Z25, Z19
-	VPBROADCASTD (R13)(R9*1), Z26
-	VPDPWSSD     Z26, Z24, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z26
-	VPDPWSSD     Z26, Z25, Z20
-	VPBROADCASTD (R13)(R9*2), Z26
-	VPDPWSSD     Z26, Z24, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z26
-	VPDPWSSD     Z26, Z25, Z21
-	VPBROADCASTD (R12), Z26
-	VPDPWSSD     Z26, Z24, Z22
-	VPBROADCASTD 4(R12), Z26
-	VPDPWSSD     Z26, Z25, Z22
-	VPBROADCASTD (R12)(R9*1), Z26
-	VPDPWSSD     Z26, Z24, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z26
-	VPDPWSSD     Z26, Z25, Z23
+	VPXORD       (BX), Z12, Z24
+	VPBROADCASTD (AX), Z25
+	VPDPBUSD     Z25, Z24, Z16
+	VPBROADCASTD (AX)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z17
+	VPBROADCASTD (AX)(R9*2), Z25
+	VPDPBUSD     Z25, Z24, Z18
+	VPBROADCASTD (R13), Z25
+	VPDPBUSD     Z25, Z24, Z19
+	VPBROADCASTD (R13)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z20
+	VPBROADCASTD (R13)(R9*2), Z25
+	VPDPBUSD     Z25, Z24, Z21
+	VPBROADCASTD (R12), Z25
+	VPDPBUSD     Z25, Z24, Z22
+	VPBROADCASTD (R12)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z23
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group179
 	MOVQ         72(SP), R9
@@ -13310,64 +13041,59 @@ group179:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000008, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows7:
 	// 7 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group180:
-	VMOVDQU32    (BX), Z24
-	VPSLLW       $0x08, Z24, Z23
-	VPSRAW       $0x08, Z23, Z23
-	VPSRAW       $0x08, Z24, Z24
-	VPBROADCASTD (AX), Z25
-	VPDPWSSD     Z25, Z23, Z16
-	VPBROADCASTD 4(AX), Z25
-	VPDPWSSD     Z25, Z24, Z16
-	VPBROADCASTD (AX)(R9*1), Z25
-	VPDPWSSD     Z25, Z23, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z25
-	VPDPWSSD     Z25, Z24, Z17
-	VPBROADCASTD (AX)(R9*2), Z25
-	VPDPWSSD     Z25, Z23, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z25
-	VPDPWSSD     Z25, Z24, Z18
-	VPBROADCASTD (R13), Z25
-	VPDPWSSD     Z25, Z23, Z19
-	VPBROADCASTD 4(R13), Z25
-	VPDPWSSD     Z25, Z24, Z19
-	VPBROADCASTD (R13)(R9*1), Z25
-	VPDPWSSD     Z25, Z23, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z25
-	VPDPWSSD     Z25, Z24, Z20
-	VPBROADCASTD (R13)(R9*2), Z25
-	VPDPWSSD     Z25, Z23, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z25
-	VPDPWSSD     Z25, Z24, Z21
-	VPBROADCASTD (R12), Z25
-	VPDPWSSD     Z25, Z23, Z22
-	VPBROADCASTD 4(R12), Z25
-	VPDPWSSD     Z25, Z24, Z22
+	VPXORD       (BX), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z23, Z16
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z23, Z18
+	VPBROADCASTD (R13), Z24
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (R13)(R9*1), Z24
+	VPDPBUSD     Z24, Z23, Z20
+	VPBROADCASTD (R13)(R9*2), Z24
+	VPDPBUSD     Z24, Z23, Z21
+	VPBROADCASTD (R12), Z24
+	VPDPBUSD     Z24, Z23, Z22
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
 	DECQ         CX
 	JNE          group180
 	MOVQ         72(SP), R9
@@ -13405,56 +13131,52 @@ group180:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000007, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows6:
 	// 6 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group181:
-	VMOVDQU32    (BX), Z23
-	VPSLLW       $0x08, Z23, Z22
-	VPSRAW       $0x08, Z22, Z22
-	VPSRAW       $0x08, Z23, Z23
-	VPBROADCASTD (AX), Z24
-	VPDPWSSD     Z24, Z22, Z16
-	VPBROADCASTD 4(AX), Z24
-	VPDPWSSD     Z24, Z23, Z16
-	VPBROADCASTD (AX)(R9*1), Z24
-	VPDPWSSD     Z24, Z22, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z24
-	VPDPWSSD     Z24, Z23, Z17
-	VPBROADCASTD (AX)(R9*2), Z24
-	VPDPWSSD     Z24, Z22, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z24
-	VPDPWSSD     Z24, Z23, Z18
-	VPBROADCASTD (R13), Z24
-	VPDPWSSD     Z24, Z22, Z19
-	VPBROADCASTD 4(R13), Z24
-	VPDPWSSD     Z24, Z23, Z19
-	VPBROADCASTD (R13)(R9*1), Z24
-	VPDPWSSD     Z24, Z22, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z24
-	VPDPWSSD     Z24, Z23, Z20
-	VPBROADCASTD (R13)(R9*2), Z24
-	VPDPWSSD     Z24, Z22, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z24
-	VPDPWSSD     Z24, Z23, Z21
+	VPXORD       (BX), Z12, Z22
+	VPBROADCASTD (AX), Z23
+	VPDPBUSD     Z23, Z22, Z16
+	VPBROADCASTD (AX)(R9*1), Z23
+	VPDPBUSD     Z23, Z22, Z17
+	VPBROADCASTD (AX)(R9*2), Z23
+	VPDPBUSD     Z23, Z22, Z18
+	VPBROADCASTD (R13), Z23
+	VPDPBUSD     Z23, Z22, Z19
+	VPBROADCASTD (R13)(R9*1), Z23
+	VPDPBUSD     Z23, Z22, Z20
+	VPBROADCASTD (R13)(R9*2), Z23
+	VPDPBUSD     Z23, Z22, Z21
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group181
 	MOVQ         72(SP), R9
@@ -13487,51 +13209,48 @@ group181:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000006, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows5:
 	// 5 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group182:
-	VMOVDQU32    (BX), Z22
-	VPSLLW       $0x08, Z22, Z21
-	VPSRAW       $0x08, Z21, Z21
-	VPSRAW       $0x08, Z22, Z22
-	VPBROADCASTD (AX), Z23
-	VPDPWSSD     Z23, Z21, Z16
-	VPBROADCASTD 4(AX), Z23
-	VPDPWSSD     Z23, Z22, Z16
-	VPBROADCASTD (AX)(R9*1), Z23
-	VPDPWSSD     Z23, Z21, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z23
-	VPDPWSSD     Z23, Z22, Z17
-	VPBROADCASTD (AX)(R9*2), Z23
-	VPDPWSSD     Z23, Z21, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z23
-	VPDPWSSD     Z23, Z22, Z18
-	VPBROADCASTD (R13), Z23
-	VPDPWSSD     Z23, Z21, Z19
-	VPBROADCASTD 4(R13), Z23
-	VPDPWSSD     Z23, Z22, Z19
-	VPBROADCASTD (R13)(R9*1), Z23
-	VPDPWSSD     Z23, Z21, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z23
-	VPDPWSSD     Z23, Z22, Z20
+	VPXORD       (BX), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z21, Z16
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*2), Z22
+	VPDPBUSD     Z22, Z21, Z18
+	VPBROADCASTD (R13), Z22
+	VPDPBUSD     Z22, Z21, Z19
+	VPBROADCASTD (R13)(R9*1), Z22
+	VPDPBUSD     Z22, Z21, Z20
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group182
 	MOVQ         72(SP), R9
@@ -13561,46 +13280,44 @@ group182:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000005, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows4:
 	// 4 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group183:
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
-	VPBROADCASTD (AX), Z22
-	VPDPWSSD     Z22, Z20, Z16
-	VPBROADCASTD 4(AX), Z22
-	VPDPWSSD     Z22, Z21, Z16
-	VPBROADCASTD (AX)(R9*1), Z22
-	VPDPWSSD     Z22, Z20, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z22
-	VPDPWSSD     Z22, Z21, Z17
-	VPBROADCASTD (AX)(R9*2), Z22
-	VPDPWSSD     Z22, Z20, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z22
-	VPDPWSSD     Z22, Z21, Z18
-	VPBROADCASTD (R13), Z22
-	VPDPWSSD     Z22, Z20, Z19
-	VPBROADCASTD 4(R13), Z22
-	VPDPWSSD     Z22, Z21, Z19
+	VPXORD       (BX), Z12, Z20
+	VPBROADCASTD (AX), Z21
+	VPDPBUSD     Z21, Z20, Z16
+	VPBROADCASTD (AX)(R9*1), Z21
+	VPDPBUSD     Z21, Z20, Z17
+	VPBROADCASTD (AX)(R9*2), Z21
+	VPDPBUSD     Z21, Z20, Z18
+	VPBROADCASTD (R13), Z21
+	VPDPBUSD     Z21, Z20, Z19
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group183
 	MOVQ         72(SP), R9
@@ -13627,38 +13344,37 @@ group183:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows3:
 	// 3 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group184:
-	VMOVDQU32    (BX), Z20
-	VPSLLW       $0x08, Z20, Z19
-	VPSRAW       $0x08, Z19, Z19
-	VPSRAW       $0x08, Z20, Z20
-	VPBROADCASTD (AX), Z21
-	VPDPWSSD     Z21, Z19, Z16
-	VPBROADCASTD 4(AX), Z21
-	VPDPWSSD     Z21, Z20, Z16
-	VPBROADCASTD (AX)(R9*1), Z21
-	VPDPWSSD     Z21, Z19, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z21
-	VPDPWSSD     Z21, Z20, Z17
-	VPBROADCASTD (AX)(R9*2), Z21
-	VPDPWSSD     Z21, Z19, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z21
-	VPDPWSSD     Z21, Z20, Z18
+	VPXORD       (BX), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z19, Z16
+	VPBROADCASTD (AX)(R9*1), Z20
+	VPDPBUSD     Z20, Z19, Z17
+	VPBROADCASTD (AX)(R9*2), Z20
+	VPDPBUSD     Z20, Z19, Z18
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group184
 	MOVQ         72(SP), R9
@@ -13680,33 +13396,33 @@ group184:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows2:
 	// 2 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group185:
-	VMOVDQU32    (BX), Z19
-	VPSLLW       $0x08, Z19, Z18
-	VPSRAW       $0x08, Z18, Z18
-	VPSRAW       $0x08, Z19, Z19
-	VPBROADCASTD (AX), Z20
-	VPDPWSSD     Z20, Z18, Z16
-	VPBROADCASTD 4(AX), Z20
-	VPDPWSSD     Z20, Z19, Z16
-	VPBROADCASTD (AX)(R9*1), Z20
-	VPDPWSSD     Z20, Z18, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z20
-	VPDPWSSD     Z20, Z19, Z17
+	VPXORD       (BX), Z12, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z19, Z18, Z16
+	VPBROADCASTD (AX)(R9*1), Z19
+	VPDPBUSD     Z19, Z18, Z17
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group185
 	MOVQ         72(SP), R9
@@ -13725,28 +13441,29 @@ group185:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
 	JMP          panels174Tiles
 
 panels174Rows1:
 	// 1 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	MOVQ   64(SP), R9
-	MOVQ   SI, AX
-	MOVQ   24(SP), BX
-	MOVQ   56(SP), CX
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
 
 group186:
-	VMOVDQU32    (BX), Z18
-	VPSLLW       $0x08, Z18, Z17
-	VPSRAW       $0x08, Z17, Z17
-	VPSRAW       $0x08, Z18, Z18
-	VPBROADCASTD (AX), Z19
-	VPDPWSSD     Z19, Z17, Z16
-	VPBROADCASTD 4(AX), Z19
-	VPDPWSSD     Z19, Z18, Z16
+	VPXORD       (BX), Z12, Z17
+	VPBROADCASTD (AX), Z18
+	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
-	ADDQ         $0x08, AX
+	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group186
 	MOVQ         72(SP), R9
@@ -13762,6 +13479,9 @@ group186:
 	MOVQ         64(SP), AX
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
 	JMP          panels174Tiles
 
@@ -13777,9 +13497,19 @@ panels174End:
 	VZEROUPPER
 	RET
 
+DATA all80808080<>+0(SB)/4, $0x80808080
+DATA all80808080<>+4(SB)/4, $0x80808080
+DATA all80808080<>+8(SB)/4, $0x80808080
+DATA all80808080<>+12(SB)/4, $0x80808080
+DATA all80808080<>+16(SB)/4, $0x80808080
+DATA all80808080<>+20(SB)/4, $0x80808080
+DATA all80808080<>+24(SB)/4, $0x80808080
+DATA all80808080<>+28(SB)/4, $0x80808080
+GLOBL all80808080<>(SB), RODATA|NOPTR, $32
+
 // func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $136-80
+TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVQ    o+0(FP), AX
 	MOVQ    AX, (SP)
 	MOVQ    w+8(FP), AX
@@ -13803,9 +13533,9 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $136-80
 	SHLQ    $0x02, 80(SP)
 	MOVQ    b+72(FP), BX
 	MOVBQZX 64(BX), AX
-	MOVQ    AX, 120(SP)
+	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
-	MOVQ    AX, 128(SP)
+	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
 	SHRQ    $0x02, AX
@@ -13871,7 +13601,7 @@ panels187Rows4:
 	ADDQ   R9, R13
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -13950,7 +13680,7 @@ group188:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite190
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -14204,7 +13934,7 @@ panels187Rows3:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -14270,7 +14000,7 @@ group192:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite194
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -14469,7 +14199,7 @@ panels187Rows2:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -14525,7 +14255,7 @@ group196:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite198
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -14669,7 +14399,7 @@ panels187Rows1:
 	MOVQ   SI, AX
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
-	MOVQ   128(SP), R11
+	MOVQ   144(SP), R11
 	ADDQ   BX, R11
 	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
@@ -14715,7 +14445,7 @@ group200:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite202
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -14993,7 +14723,7 @@ group205:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite207
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -15499,7 +15229,7 @@ group209:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite211
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -15968,7 +15698,7 @@ group213:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite215
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -16395,7 +16125,7 @@ group217:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite219
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -16785,7 +16515,7 @@ group221:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite223
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -17138,7 +16868,7 @@ group225:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite227
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -17449,7 +17179,7 @@ group229:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite231
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -17723,7 +17453,7 @@ group233:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite235
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -17960,7 +17690,7 @@ group237:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite239
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -18155,7 +17885,7 @@ group241:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite243
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -18313,7 +18043,7 @@ group245:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite247
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -18434,7 +18164,7 @@ group249:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite251
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -18650,7 +18380,7 @@ group254:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite256
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -18987,7 +18717,7 @@ group258:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite260
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -19301,7 +19031,7 @@ group262:
 	ADDQ         R9, R12
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite264
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -19587,7 +19317,7 @@ group266:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite268
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -19850,7 +19580,7 @@ group270:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite272
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20090,7 +19820,7 @@ group274:
 	ADDQ         R9, R13
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite276
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20302,7 +20032,7 @@ group278:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite280
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20491,7 +20221,7 @@ group282:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite284
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20657,7 +20387,7 @@ group286:
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite288
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20795,7 +20525,7 @@ group290:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite292
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -20910,7 +20640,7 @@ group294:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite296
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -21002,7 +20732,7 @@ group298:
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
-	CMPQ         120(SP), $0x00
+	CMPQ         136(SP), $0x00
 	JNE          overwrite300
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
@@ -21060,6 +20790,5099 @@ panels253Next:
 	JMP    panels253
 
 panels253End:
+	VZEROUPPER
+	RET
+
+// func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows int, oStride int, aStride int, fStride int, b *uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $152-80
+	MOVQ    o+0(FP), AX
+	MOVQ    AX, (SP)
+	MOVQ    a+8(FP), AX
+	MOVQ    AX, 16(SP)
+	MOVQ    v+24(FP), AX
+	MOVQ    AX, 24(SP)
+	MOVQ    aStride+56(FP), AX
+	MOVQ    AX, 64(SP)
+	MOVQ    f+32(FP), AX
+	MOVQ    AX, 104(SP)
+	MOVQ    starts+16(FP), AX
+	MOVQ    AX, 120(SP)
+	MOVQ    rows+40(FP), AX
+	MOVQ    AX, 40(SP)
+	MOVQ    oStride+48(FP), AX
+	MOVQ    AX, 72(SP)
+	SHLQ    $0x02, 72(SP)
+	MOVQ    fStride+64(FP), AX
+	MOVQ    AX, 80(SP)
+	SHLQ    $0x02, 80(SP)
+	MOVQ    b+72(FP), BX
+	MOVBQZX 64(BX), AX
+	MOVQ    AX, 136(SP)
+	MOVQ    40(BX), AX
+	MOVQ    AX, 144(SP)
+	MOVQ    (BX), AX
+	ADDQ    $0x03, AX
+	SHRQ    $0x02, AX
+	MOVQ    AX, 56(SP)
+	MOVQ    8(BX), AX
+	SHRQ    $0x04, AX
+	MOVQ    AX, 32(SP)
+	MOVQ    16(BX), R10
+	MOVQ    24(BX), R8
+	CMPQ    40(SP), $0x04
+	JG      panels302End
+
+panels302:
+	CMPQ 32(SP), $0x04
+	JL   panels302End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels302Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels302Rows4
+	CMPQ CX, $0x05
+	JGE  panels302Rows3
+	CMPQ CX, $0x04
+	JGE  panels302Rows4
+	CMPQ CX, $0x03
+	JGE  panels302Rows3
+	CMPQ CX, $0x02
+	JGE  panels302Rows2
+	CMPQ CX, $0x01
+	JGE  panels302Rows1
+	JMP  panels302Next
+
+panels302Rows4:
+	// 4 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VMOVDQA32    Z28, Z30
+	VMOVDQA32    Z28, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
+
+group303:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPXORD       (BX)(R8*2), Z12, Z2
+	VPXORD       (DX)(R8*2), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z0, Z16
+	VPDPBUSD     Z4, Z1, Z17
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z0, Z20
+	VPDPBUSD     Z4, Z1, Z21
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z0, Z24
+	VPDPBUSD     Z4, Z1, Z25
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z0, Z28
+	VPDPBUSD     Z4, Z1, Z29
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group303
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite305
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R13)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R13)
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      128(R13), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 128(R13)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      192(R13), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 192(R13)
+	JMP          added306
+
+overwrite305:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R13)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R13)
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 128(R13)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 192(R13)
+
+added306:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels302Tiles
+
+panels302Rows3:
+	// 3 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
+
+group307:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPXORD       (BX)(R8*2), Z12, Z30
+	VPXORD       (DX)(R8*2), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z28, Z16
+	VPDPBUSD     Z0, Z29, Z17
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z28, Z20
+	VPDPBUSD     Z0, Z29, Z21
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z28, Z24
+	VPDPBUSD     Z0, Z29, Z25
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group307
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite309
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	JMP          added310
+
+overwrite309:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+
+added310:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels302Tiles
+
+panels302Rows2:
+	// 2 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
+
+group311:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPXORD       (BX)(R8*2), Z12, Z26
+	VPXORD       (DX)(R8*2), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z24, Z16
+	VPDPBUSD     Z28, Z25, Z17
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z24, Z20
+	VPDPBUSD     Z28, Z25, Z21
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group311
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite313
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	JMP          added314
+
+overwrite313:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+
+added314:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels302Tiles
+
+panels302Rows1:
+	// 1 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	ADDQ         BX, R11
+	LEAQ         (R11)(R8*1), R12
+	MOVQ         56(SP), CX
+
+group315:
+	PREFETCHT0   (R11)
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   (R11)(R8*2)
+	PREFETCHT0   (R12)(R8*2)
+	ADDQ         R10, R11
+	ADDQ         R10, R12
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPXORD       (BX)(R8*2), Z12, Z22
+	VPXORD       (DX)(R8*2), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z20, Z16
+	VPDPBUSD     Z24, Z21, Z17
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group315
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite317
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+	JMP          added318
+
+overwrite317:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+
+added318:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels302Tiles
+
+panels302Next:
+	ADDQ   $0x00000100, (SP)
+	IMUL3Q $0x00000004, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x04, 32(SP)
+	JMP    panels302
+
+panels302End:
+panels319:
+	CMPQ 32(SP), $0x02
+	JL   panels319End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels319Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x17
+	JGE  panels319Rows12
+	CMPQ CX, $0x15
+	JGE  panels319Rows11
+	CMPQ CX, $0x13
+	JGE  panels319Rows10
+	CMPQ CX, $0x11
+	JGE  panels319Rows9
+	CMPQ CX, $0x0f
+	JGE  panels319Rows8
+	CMPQ CX, $0x0d
+	JGE  panels319Rows7
+	CMPQ CX, $0x0c
+	JGE  panels319Rows12
+	CMPQ CX, $0x0b
+	JGE  panels319Rows11
+	CMPQ CX, $0x0a
+	JGE  panels319Rows10
+	CMPQ CX, $0x09
+	JGE  panels319Rows9
+	CMPQ CX, $0x08
+	JGE  panels319Rows8
+	CMPQ CX, $0x07
+	JGE  panels319Rows7
+	CMPQ CX, $0x06
+	JGE  panels319Rows6
+	CMPQ CX, $0x05
+	JGE  panels319Rows5
+	CMPQ CX, $0x04
+	JGE  panels319Rows4
+	CMPQ CX, $0x03
+	JGE  panels319Rows3
+	CMPQ CX, $0x02
+	JGE  panels319Rows2
+	CMPQ CX, $0x01
+	JGE  panels319Rows1
+	JMP  panels319Next
+
+panels319Rows12:
+	// 12 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	ADDQ         CX, AX
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD (AX), Z4
+	ADDQ         CX, AX
+	VMOVDQA32    Z4, Z5
+	VPBROADCASTD (AX), Z6
+	VMOVDQA32    Z6, Z7
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group320:
+	VPXORD       (BX), Z12, Z8
+	VPXORD       (BX)(R8*1), Z12, Z9
+	VPBROADCASTD (AX), Z10
+	VPDPBUSD     Z10, Z8, Z16
+	VPDPBUSD     Z10, Z9, Z17
+	VPBROADCASTD (AX)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z18
+	VPDPBUSD     Z10, Z9, Z19
+	VPBROADCASTD (AX)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z20
+	VPDPBUSD     Z10, Z9, Z21
+	VPBROADCASTD (R13), Z10
+	VPDPBUSD     Z10, Z8, Z22
+	VPDPBUSD     Z10, Z9, Z23
+	VPBROADCASTD (R13)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z24
+	VPDPBUSD     Z10, Z9, Z25
+	VPBROADCASTD (R13)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z26
+	VPDPBUSD     Z10, Z9, Z27
+	VPBROADCASTD (R12), Z10
+	VPDPBUSD     Z10, Z8, Z28
+	VPDPBUSD     Z10, Z9, Z29
+	VPBROADCASTD (R12)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z30
+	VPDPBUSD     Z10, Z9, Z31
+	VPBROADCASTD (R12)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD (R11), Z10
+	VPDPBUSD     Z10, Z8, Z2
+	VPDPBUSD     Z10, Z9, Z3
+	VPBROADCASTD (R11)(R9*1), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD (R11)(R9*2), Z10
+	VPDPBUSD     Z10, Z8, Z6
+	VPDPBUSD     Z10, Z9, Z7
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group320
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite322
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z9
+	VFMADD213PS  Z9, Z8, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z9
+	VFMADD213PS  Z9, Z8, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z9
+	VFMADD213PS  Z9, Z8, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z9
+	VFMADD213PS  Z9, Z8, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z9
+	VFMADD213PS  Z9, Z8, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z9
+	VFMADD213PS  Z9, Z8, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VMOVUPS      (R11), Z9
+	VFMADD213PS  Z9, Z8, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VMOVUPS      64(R11), Z9
+	VFMADD213PS  Z9, Z8, Z3
+	VMOVUPS      Z3, 64(R11)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z4, Z4
+	VMOVUPS      (R11)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z4
+	VMOVUPS      Z4, (R11)(R9*1)
+	VCVTDQ2PS    Z5, Z5
+	VMOVUPS      64(R11)(R9*1), Z9
+	VFMADD213PS  Z9, Z8, Z5
+	VMOVUPS      Z5, 64(R11)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z6, Z6
+	VMOVUPS      (R11)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z6
+	VMOVUPS      Z6, (R11)(R9*2)
+	VCVTDQ2PS    Z7, Z7
+	VMOVUPS      64(R11)(R9*2), Z9
+	VFMADD213PS  Z9, Z8, Z7
+	VMOVUPS      Z7, 64(R11)(R9*2)
+	JMP          added323
+
+overwrite322:
+	VPXORD       Z9, Z9, Z9
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z9, Z8, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z9, Z8, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z9, Z8, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z9, Z8, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z9, Z8, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z9, Z8, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z9, Z8, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z9, Z8, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z9, Z8, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z9, Z8, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z9, Z8, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z9, Z8, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z9, Z8, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z9, Z8, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z9, Z8, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z9, Z8, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z9, Z8, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z9, Z8, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VFMADD213PS  Z9, Z8, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VFMADD213PS  Z9, Z8, Z3
+	VMOVUPS      Z3, 64(R11)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z4, Z4
+	VFMADD213PS  Z9, Z8, Z4
+	VMOVUPS      Z4, (R11)(R9*1)
+	VCVTDQ2PS    Z5, Z5
+	VFMADD213PS  Z9, Z8, Z5
+	VMOVUPS      Z5, 64(R11)(R9*1)
+	VBROADCASTSS (CX), Z8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z6, Z6
+	VFMADD213PS  Z9, Z8, Z6
+	VMOVUPS      Z6, (R11)(R9*2)
+	VCVTDQ2PS    Z7, Z7
+	VFMADD213PS  Z9, Z8, Z7
+	VMOVUPS      Z7, 64(R11)(R9*2)
+
+added323:
+	IMUL3Q $0x0000000c, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000c, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000c, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0c, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows11:
+	// 11 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	ADDQ         CX, AX
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD (AX), Z4
+	VMOVDQA32    Z4, Z5
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group324:
+	VPXORD       (BX), Z12, Z6
+	VPXORD       (BX)(R8*1), Z12, Z7
+	VPBROADCASTD (AX), Z8
+	VPDPBUSD     Z8, Z6, Z16
+	VPDPBUSD     Z8, Z7, Z17
+	VPBROADCASTD (AX)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z18
+	VPDPBUSD     Z8, Z7, Z19
+	VPBROADCASTD (AX)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z20
+	VPDPBUSD     Z8, Z7, Z21
+	VPBROADCASTD (R13), Z8
+	VPDPBUSD     Z8, Z6, Z22
+	VPDPBUSD     Z8, Z7, Z23
+	VPBROADCASTD (R13)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z24
+	VPDPBUSD     Z8, Z7, Z25
+	VPBROADCASTD (R13)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z26
+	VPDPBUSD     Z8, Z7, Z27
+	VPBROADCASTD (R12), Z8
+	VPDPBUSD     Z8, Z6, Z28
+	VPDPBUSD     Z8, Z7, Z29
+	VPBROADCASTD (R12)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z30
+	VPDPBUSD     Z8, Z7, Z31
+	VPBROADCASTD (R12)(R9*2), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD (R11), Z8
+	VPDPBUSD     Z8, Z6, Z2
+	VPDPBUSD     Z8, Z7, Z3
+	VPBROADCASTD (R11)(R9*1), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group324
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite326
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z7
+	VFMADD213PS  Z7, Z6, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z7
+	VFMADD213PS  Z7, Z6, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z7
+	VFMADD213PS  Z7, Z6, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z7
+	VFMADD213PS  Z7, Z6, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z7
+	VFMADD213PS  Z7, Z6, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z7
+	VFMADD213PS  Z7, Z6, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z7
+	VFMADD213PS  Z7, Z6, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VMOVUPS      (R11), Z7
+	VFMADD213PS  Z7, Z6, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VMOVUPS      64(R11), Z7
+	VFMADD213PS  Z7, Z6, Z3
+	VMOVUPS      Z3, 64(R11)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z4, Z4
+	VMOVUPS      (R11)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z4
+	VMOVUPS      Z4, (R11)(R9*1)
+	VCVTDQ2PS    Z5, Z5
+	VMOVUPS      64(R11)(R9*1), Z7
+	VFMADD213PS  Z7, Z6, Z5
+	VMOVUPS      Z5, 64(R11)(R9*1)
+	JMP          added327
+
+overwrite326:
+	VPXORD       Z7, Z7, Z7
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z7, Z6, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z7, Z6, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z7, Z6, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z7, Z6, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z7, Z6, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z7, Z6, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z7, Z6, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z7, Z6, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z7, Z6, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z7, Z6, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z7, Z6, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z7, Z6, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z7, Z6, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z7, Z6, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z7, Z6, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z7, Z6, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z7, Z6, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z7, Z6, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VFMADD213PS  Z7, Z6, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VFMADD213PS  Z7, Z6, Z3
+	VMOVUPS      Z3, 64(R11)
+	VBROADCASTSS (CX), Z6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z4, Z4
+	VFMADD213PS  Z7, Z6, Z4
+	VMOVUPS      Z4, (R11)(R9*1)
+	VCVTDQ2PS    Z5, Z5
+	VFMADD213PS  Z7, Z6, Z5
+	VMOVUPS      Z5, 64(R11)(R9*1)
+
+added327:
+	IMUL3Q $0x0000000b, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000b, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000b, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0b, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows10:
+	// 10 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	ADDQ         CX, AX
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD (AX), Z2
+	VMOVDQA32    Z2, Z3
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group328:
+	VPXORD       (BX), Z12, Z4
+	VPXORD       (BX)(R8*1), Z12, Z5
+	VPBROADCASTD (AX), Z6
+	VPDPBUSD     Z6, Z4, Z16
+	VPDPBUSD     Z6, Z5, Z17
+	VPBROADCASTD (AX)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z18
+	VPDPBUSD     Z6, Z5, Z19
+	VPBROADCASTD (AX)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z20
+	VPDPBUSD     Z6, Z5, Z21
+	VPBROADCASTD (R13), Z6
+	VPDPBUSD     Z6, Z4, Z22
+	VPDPBUSD     Z6, Z5, Z23
+	VPBROADCASTD (R13)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z24
+	VPDPBUSD     Z6, Z5, Z25
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z26
+	VPDPBUSD     Z6, Z5, Z27
+	VPBROADCASTD (R12), Z6
+	VPDPBUSD     Z6, Z4, Z28
+	VPDPBUSD     Z6, Z5, Z29
+	VPBROADCASTD (R12)(R9*1), Z6
+	VPDPBUSD     Z6, Z4, Z30
+	VPDPBUSD     Z6, Z5, Z31
+	VPBROADCASTD (R12)(R9*2), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD (R11), Z6
+	VPDPBUSD     Z6, Z4, Z2
+	VPDPBUSD     Z6, Z5, Z3
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group328
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite330
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z5
+	VFMADD213PS  Z5, Z4, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z5
+	VFMADD213PS  Z5, Z4, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z5
+	VFMADD213PS  Z5, Z4, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z5
+	VFMADD213PS  Z5, Z4, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z5
+	VFMADD213PS  Z5, Z4, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z5
+	VFMADD213PS  Z5, Z4, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z5
+	VFMADD213PS  Z5, Z4, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z5
+	VFMADD213PS  Z5, Z4, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VMOVUPS      (R11), Z5
+	VFMADD213PS  Z5, Z4, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VMOVUPS      64(R11), Z5
+	VFMADD213PS  Z5, Z4, Z3
+	VMOVUPS      Z3, 64(R11)
+	JMP          added331
+
+overwrite330:
+	VPXORD       Z5, Z5, Z5
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z5, Z4, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z5, Z4, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z5, Z4, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z5, Z4, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z5, Z4, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z5, Z4, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z5, Z4, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z5, Z4, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z5, Z4, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z5, Z4, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z5, Z4, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z5, Z4, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z5, Z4, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z5, Z4, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z5, Z4, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z5, Z4, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z5, Z4, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z5, Z4, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	VBROADCASTSS (CX), Z4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z2, Z2
+	VFMADD213PS  Z5, Z4, Z2
+	VMOVUPS      Z2, (R11)
+	VCVTDQ2PS    Z3, Z3
+	VFMADD213PS  Z5, Z4, Z3
+	VMOVUPS      Z3, 64(R11)
+
+added331:
+	IMUL3Q $0x0000000a, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000a, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000a, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0a, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows9:
+	// 9 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group332:
+	VPXORD       (BX), Z12, Z2
+	VPXORD       (BX)(R8*1), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z2, Z16
+	VPDPBUSD     Z4, Z3, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z20
+	VPDPBUSD     Z4, Z3, Z21
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z24
+	VPDPBUSD     Z4, Z3, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R12), Z4
+	VPDPBUSD     Z4, Z2, Z28
+	VPDPBUSD     Z4, Z3, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	VPBROADCASTD (R12)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group332
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite334
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	JMP          added335
+
+overwrite334:
+	VPXORD       Z3, Z3, Z3
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+
+added335:
+	IMUL3Q $0x00000009, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x09, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group336:
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPBROADCASTD (AX), Z2
+	VPDPBUSD     Z2, Z0, Z16
+	VPDPBUSD     Z2, Z1, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z18
+	VPDPBUSD     Z2, Z1, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z20
+	VPDPBUSD     Z2, Z1, Z21
+	VPBROADCASTD (R13), Z2
+	VPDPBUSD     Z2, Z0, Z22
+	VPDPBUSD     Z2, Z1, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z24
+	VPDPBUSD     Z2, Z1, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z26
+	VPDPBUSD     Z2, Z1, Z27
+	VPBROADCASTD (R12), Z2
+	VPDPBUSD     Z2, Z0, Z28
+	VPDPBUSD     Z2, Z1, Z29
+	VPBROADCASTD (R12)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z30
+	VPDPBUSD     Z2, Z1, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group336
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite338
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	JMP          added339
+
+overwrite338:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+
+added339:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x08, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group340:
+	VPXORD       (BX), Z12, Z30
+	VPXORD       (BX)(R8*1), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z30, Z16
+	VPDPBUSD     Z0, Z31, Z17
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z20
+	VPDPBUSD     Z0, Z31, Z21
+	VPBROADCASTD (R13), Z0
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (R13)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z24
+	VPDPBUSD     Z0, Z31, Z25
+	VPBROADCASTD (R13)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	VPBROADCASTD (R12), Z0
+	VPDPBUSD     Z0, Z30, Z28
+	VPDPBUSD     Z0, Z31, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group340
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite342
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	JMP          added343
+
+overwrite342:
+	VPXORD       Z31, Z31, Z31
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+
+added343:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x07, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group344:
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPBROADCASTD (AX), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z18
+	VPDPBUSD     Z30, Z29, Z19
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (R13), Z30
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z26
+	VPDPBUSD     Z30, Z29, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group344
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite346
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	JMP          added347
+
+overwrite346:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+
+added347:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x06, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group348:
+	VPXORD       (BX), Z12, Z26
+	VPXORD       (BX)(R8*1), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group348
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite350
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	JMP          added351
+
+overwrite350:
+	VPXORD       Z27, Z27, Z27
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+
+added351:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x05, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group352:
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group352
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite354
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	JMP          added355
+
+overwrite354:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+
+added355:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group356:
+	VPXORD       (BX), Z12, Z22
+	VPXORD       (BX)(R8*1), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group356
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite358
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	JMP          added359
+
+overwrite358:
+	VPXORD       Z23, Z23, Z23
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+
+added359:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group360:
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z20, Z18
+	VPDPBUSD     Z22, Z21, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group360
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite362
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	JMP          added363
+
+overwrite362:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+
+added363:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels319Tiles
+
+panels319Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group364:
+	VPXORD       (BX), Z12, Z18
+	VPXORD       (BX)(R8*1), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group364
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite366
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	JMP          added367
+
+overwrite366:
+	VPXORD       Z19, Z19, Z19
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+
+added367:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels319Tiles
+
+panels319Next:
+	ADDQ   $0x00000080, (SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels319
+
+panels319End:
+panels368:
+	CMPQ 32(SP), $0x01
+	JL   panels368End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels368Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x17
+	JGE  panels368Rows12
+	CMPQ CX, $0x15
+	JGE  panels368Rows11
+	CMPQ CX, $0x13
+	JGE  panels368Rows10
+	CMPQ CX, $0x11
+	JGE  panels368Rows9
+	CMPQ CX, $0x0f
+	JGE  panels368Rows8
+	CMPQ CX, $0x0d
+	JGE  panels368Rows7
+	CMPQ CX, $0x0c
+	JGE  panels368Rows12
+	CMPQ CX, $0x0b
+	JGE  panels368Rows11
+	CMPQ CX, $0x0a
+	JGE  panels368Rows10
+	CMPQ CX, $0x09
+	JGE  panels368Rows9
+	CMPQ CX, $0x08
+	JGE  panels368Rows8
+	CMPQ CX, $0x07
+	JGE  panels368Rows7
+	CMPQ CX, $0x06
+	JGE  panels368Rows6
+	CMPQ CX, $0x05
+	JGE  panels368Rows5
+	CMPQ CX, $0x04
+	JGE  panels368Rows4
+	CMPQ CX, $0x03
+	JGE  panels368Rows3
+	CMPQ CX, $0x02
+	JGE  panels368Rows2
+	CMPQ CX, $0x01
+	JGE  panels368Rows1
+	JMP  panels368Next
+
+panels368Rows12:
+	// 12 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group369:
+	VPXORD       (BX), Z12, Z28
+	VPBROADCASTD (AX), Z29
+	VPDPBUSD     Z29, Z28, Z16
+	VPBROADCASTD (AX)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z17
+	VPBROADCASTD (AX)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z18
+	VPBROADCASTD (R13), Z29
+	VPDPBUSD     Z29, Z28, Z19
+	VPBROADCASTD (R13)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z20
+	VPBROADCASTD (R13)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z21
+	VPBROADCASTD (R12), Z29
+	VPDPBUSD     Z29, Z28, Z22
+	VPBROADCASTD (R12)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z23
+	VPBROADCASTD (R12)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z24
+	VPBROADCASTD (R11), Z29
+	VPDPBUSD     Z29, Z28, Z25
+	VPBROADCASTD (R11)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z26
+	VPBROADCASTD (R11)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group369
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite371
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (R12)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R12)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      (R11), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, (R11)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R11)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      (R11)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, (R11)(R9*2)
+	JMP          added372
+
+overwrite371:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, (R11)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, (R11)(R9*2)
+
+added372:
+	IMUL3Q $0x0000000c, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000c, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000c, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0c, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows11:
+	// 11 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group373:
+	VPXORD       (BX), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z27, Z16
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z18
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z20
+	VPBROADCASTD (R13)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R12), Z28
+	VPDPBUSD     Z28, Z27, Z22
+	VPBROADCASTD (R12)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R12)(R9*2), Z28
+	VPDPBUSD     Z28, Z27, Z24
+	VPBROADCASTD (R11), Z28
+	VPDPBUSD     Z28, Z27, Z25
+	VPBROADCASTD (R11)(R9*1), Z28
+	VPDPBUSD     Z28, Z27, Z26
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group373
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite375
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z28
+	VFMADD213PS  Z28, Z27, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z28
+	VFMADD213PS  Z28, Z27, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z28
+	VFMADD213PS  Z28, Z27, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z28
+	VFMADD213PS  Z28, Z27, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z28
+	VFMADD213PS  Z28, Z27, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z28
+	VFMADD213PS  Z28, Z27, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z28
+	VFMADD213PS  Z28, Z27, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (R12)(R9*1), Z28
+	VFMADD213PS  Z28, Z27, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R12)(R9*2), Z28
+	VFMADD213PS  Z28, Z27, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      (R11), Z28
+	VFMADD213PS  Z28, Z27, Z25
+	VMOVUPS      Z25, (R11)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R11)(R9*1), Z28
+	VFMADD213PS  Z28, Z27, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+	JMP          added376
+
+overwrite375:
+	VPXORD       Z28, Z28, Z28
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z28, Z27, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z28, Z27, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z28, Z27, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z28, Z27, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z28, Z27, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z28, Z27, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z28, Z27, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z28, Z27, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z28, Z27, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z28, Z27, Z25
+	VMOVUPS      Z25, (R11)
+	VBROADCASTSS (CX), Z27
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z28, Z27, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+
+added376:
+	IMUL3Q $0x0000000b, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000b, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000b, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0b, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows10:
+	// 10 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group377:
+	VPXORD       (BX), Z12, Z26
+	VPBROADCASTD (AX), Z27
+	VPDPBUSD     Z27, Z26, Z16
+	VPBROADCASTD (AX)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z17
+	VPBROADCASTD (AX)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z18
+	VPBROADCASTD (R13), Z27
+	VPDPBUSD     Z27, Z26, Z19
+	VPBROADCASTD (R13)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z20
+	VPBROADCASTD (R13)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z21
+	VPBROADCASTD (R12), Z27
+	VPDPBUSD     Z27, Z26, Z22
+	VPBROADCASTD (R12)(R9*1), Z27
+	VPDPBUSD     Z27, Z26, Z23
+	VPBROADCASTD (R12)(R9*2), Z27
+	VPDPBUSD     Z27, Z26, Z24
+	VPBROADCASTD (R11), Z27
+	VPDPBUSD     Z27, Z26, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group377
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	CMPQ         136(SP), $0x00
+	JNE          overwrite379
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (R12)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R12)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      (R11), Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, (R11)
+	JMP          added380
+
+overwrite379:
+	VPXORD       Z27, Z27, Z27
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, (R11)
+
+added380:
+	IMUL3Q $0x0000000a, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x0000000a, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x0000000a, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x0a, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows9:
+	// 9 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group381:
+	VPXORD       (BX), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z25, Z16
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z18
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (R13)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z20
+	VPBROADCASTD (R13)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R12), Z26
+	VPDPBUSD     Z26, Z25, Z22
+	VPBROADCASTD (R12)(R9*1), Z26
+	VPDPBUSD     Z26, Z25, Z23
+	VPBROADCASTD (R12)(R9*2), Z26
+	VPDPBUSD     Z26, Z25, Z24
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group381
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite383
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z26
+	VFMADD213PS  Z26, Z25, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z26
+	VFMADD213PS  Z26, Z25, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z26
+	VFMADD213PS  Z26, Z25, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z26
+	VFMADD213PS  Z26, Z25, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z26
+	VFMADD213PS  Z26, Z25, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z26
+	VFMADD213PS  Z26, Z25, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z26
+	VFMADD213PS  Z26, Z25, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (R12)(R9*1), Z26
+	VFMADD213PS  Z26, Z25, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R12)(R9*2), Z26
+	VFMADD213PS  Z26, Z25, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	JMP          added384
+
+overwrite383:
+	VPXORD       Z26, Z26, Z26
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z26, Z25, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z26, Z25, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z26, Z25, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z26, Z25, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z26, Z25, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z26, Z25, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z26, Z25, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z26, Z25, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VBROADCASTSS (CX), Z25
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z26, Z25, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+
+added384:
+	IMUL3Q $0x00000009, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x09, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows8:
+	// 8 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group385:
+	VPXORD       (BX), Z12, Z24
+	VPBROADCASTD (AX), Z25
+	VPDPBUSD     Z25, Z24, Z16
+	VPBROADCASTD (AX)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z17
+	VPBROADCASTD (AX)(R9*2), Z25
+	VPDPBUSD     Z25, Z24, Z18
+	VPBROADCASTD (R13), Z25
+	VPDPBUSD     Z25, Z24, Z19
+	VPBROADCASTD (R13)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z20
+	VPBROADCASTD (R13)(R9*2), Z25
+	VPDPBUSD     Z25, Z24, Z21
+	VPBROADCASTD (R12), Z25
+	VPDPBUSD     Z25, Z24, Z22
+	VPBROADCASTD (R12)(R9*1), Z25
+	VPDPBUSD     Z25, Z24, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group385
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite387
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (R12)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	JMP          added388
+
+overwrite387:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R12)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+
+added388:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x08, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows7:
+	// 7 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group389:
+	VPXORD       (BX), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z23, Z16
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z23, Z18
+	VPBROADCASTD (R13), Z24
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (R13)(R9*1), Z24
+	VPDPBUSD     Z24, Z23, Z20
+	VPBROADCASTD (R13)(R9*2), Z24
+	VPDPBUSD     Z24, Z23, Z21
+	VPBROADCASTD (R12), Z24
+	VPDPBUSD     Z24, Z23, Z22
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group389
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite391
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z24
+	VFMADD213PS  Z24, Z23, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z24
+	VFMADD213PS  Z24, Z23, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z24
+	VFMADD213PS  Z24, Z23, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z24
+	VFMADD213PS  Z24, Z23, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z24
+	VFMADD213PS  Z24, Z23, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z24
+	VFMADD213PS  Z24, Z23, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R12), Z24
+	VFMADD213PS  Z24, Z23, Z22
+	VMOVUPS      Z22, (R12)
+	JMP          added392
+
+overwrite391:
+	VPXORD       Z24, Z24, Z24
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z24, Z23, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z24, Z23, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z24, Z23, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z24, Z23, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z24, Z23, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z24, Z23, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VBROADCASTSS (CX), Z23
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z24, Z23, Z22
+	VMOVUPS      Z22, (R12)
+
+added392:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x07, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows6:
+	// 6 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group393:
+	VPXORD       (BX), Z12, Z22
+	VPBROADCASTD (AX), Z23
+	VPDPBUSD     Z23, Z22, Z16
+	VPBROADCASTD (AX)(R9*1), Z23
+	VPDPBUSD     Z23, Z22, Z17
+	VPBROADCASTD (AX)(R9*2), Z23
+	VPDPBUSD     Z23, Z22, Z18
+	VPBROADCASTD (R13), Z23
+	VPDPBUSD     Z23, Z22, Z19
+	VPBROADCASTD (R13)(R9*1), Z23
+	VPDPBUSD     Z23, Z22, Z20
+	VPBROADCASTD (R13)(R9*2), Z23
+	VPDPBUSD     Z23, Z22, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group393
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite395
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (R13)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	JMP          added396
+
+overwrite395:
+	VPXORD       Z23, Z23, Z23
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+
+added396:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x06, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows5:
+	// 5 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group397:
+	VPXORD       (BX), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z21, Z16
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*2), Z22
+	VPDPBUSD     Z22, Z21, Z18
+	VPBROADCASTD (R13), Z22
+	VPDPBUSD     Z22, Z21, Z19
+	VPBROADCASTD (R13)(R9*1), Z22
+	VPDPBUSD     Z22, Z21, Z20
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group397
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite399
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z22
+	VFMADD213PS  Z22, Z21, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z22
+	VFMADD213PS  Z22, Z21, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z22
+	VFMADD213PS  Z22, Z21, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z22
+	VFMADD213PS  Z22, Z21, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (R13)(R9*1), Z22
+	VFMADD213PS  Z22, Z21, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	JMP          added400
+
+overwrite399:
+	VPXORD       Z22, Z22, Z22
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z22, Z21, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z22, Z21, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z22, Z21, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z22, Z21, Z19
+	VMOVUPS      Z19, (R13)
+	VBROADCASTSS (CX), Z21
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z22, Z21, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+
+added400:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x05, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group401:
+	VPXORD       (BX), Z12, Z20
+	VPBROADCASTD (AX), Z21
+	VPDPBUSD     Z21, Z20, Z16
+	VPBROADCASTD (AX)(R9*1), Z21
+	VPDPBUSD     Z21, Z20, Z17
+	VPBROADCASTD (AX)(R9*2), Z21
+	VPDPBUSD     Z21, Z20, Z18
+	VPBROADCASTD (R13), Z21
+	VPDPBUSD     Z21, Z20, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group401
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite403
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (R13), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, (R13)
+	JMP          added404
+
+overwrite403:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, (R13)
+
+added404:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group405:
+	VPXORD       (BX), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z19, Z16
+	VPBROADCASTD (AX)(R9*1), Z20
+	VPDPBUSD     Z20, Z19, Z17
+	VPBROADCASTD (AX)(R9*2), Z20
+	VPDPBUSD     Z20, Z19, Z18
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group405
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite407
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z20
+	VFMADD213PS  Z20, Z19, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z20
+	VFMADD213PS  Z20, Z19, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*2), Z20
+	VFMADD213PS  Z20, Z19, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	JMP          added408
+
+overwrite407:
+	VPXORD       Z20, Z20, Z20
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z20, Z19, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z20, Z19, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VBROADCASTSS (CX), Z19
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z20, Z19, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+
+added408:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group409:
+	VPXORD       (BX), Z12, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z19, Z18, Z16
+	VPBROADCASTD (AX)(R9*1), Z19
+	VPDPBUSD     Z19, Z18, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group409
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite411
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX)(R9*1), Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	JMP          added412
+
+overwrite411:
+	VPXORD       Z19, Z19, Z19
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+
+added412:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels368Tiles
+
+panels368Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         56(SP), CX
+
+group413:
+	VPXORD       (BX), Z12, Z17
+	VPBROADCASTD (AX), Z18
+	VPDPBUSD     Z18, Z17, Z16
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group413
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite415
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z17
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z18
+	VFMADD213PS  Z18, Z17, Z16
+	VMOVUPS      Z16, (AX)
+	JMP          added416
+
+overwrite415:
+	VPXORD       Z18, Z18, Z18
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z17
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z18, Z17, Z16
+	VMOVUPS      Z16, (AX)
+
+added416:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels368Tiles
+
+panels368Next:
+	ADDQ   $0x40, (SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    panels368
+
+panels368End:
 	VZEROUPPER
 	RET
 
@@ -21978,7 +26801,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow311
+	JE           maxOfRow426
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21990,7 +26813,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow311
+	JE           maxOfRow426
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -22002,7 +26825,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow311
+	JE           maxOfRow426
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -22014,7 +26837,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow311:
+maxOfRow426:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -22027,7 +26850,7 @@ maxOfRow311:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow312
+	JE           maxOfRow427
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22039,7 +26862,7 @@ maxOfRow311:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow312
+	JE           maxOfRow427
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22051,7 +26874,7 @@ maxOfRow311:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow312
+	JE           maxOfRow427
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22063,7 +26886,7 @@ maxOfRow311:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow312:
+maxOfRow427:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -22079,7 +26902,7 @@ maxOfRow312:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow313
+	JE           maxOfRow428
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22091,7 +26914,7 @@ maxOfRow312:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow313
+	JE           maxOfRow428
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22103,7 +26926,7 @@ maxOfRow312:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow313
+	JE           maxOfRow428
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -22115,7 +26938,7 @@ maxOfRow312:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow313:
+maxOfRow428:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -22128,7 +26951,7 @@ maxOfRow313:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow314
+	JE           maxOfRow429
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22140,7 +26963,7 @@ maxOfRow313:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow314
+	JE           maxOfRow429
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22152,7 +26975,7 @@ maxOfRow313:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow314
+	JE           maxOfRow429
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22164,7 +26987,7 @@ maxOfRow313:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow314:
+maxOfRow429:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -22180,7 +27003,7 @@ maxOfRow314:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow315
+	JE           maxOfRow430
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22192,7 +27015,7 @@ maxOfRow314:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow315
+	JE           maxOfRow430
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22204,7 +27027,7 @@ maxOfRow314:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow315
+	JE           maxOfRow430
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -22216,7 +27039,7 @@ maxOfRow314:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow315:
+maxOfRow430:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -22229,7 +27052,7 @@ maxOfRow315:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow316
+	JE           maxOfRow431
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22241,7 +27064,7 @@ maxOfRow315:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow316
+	JE           maxOfRow431
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22253,7 +27076,7 @@ maxOfRow315:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow316
+	JE           maxOfRow431
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22265,7 +27088,7 @@ maxOfRow315:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow316:
+maxOfRow431:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -22281,7 +27104,7 @@ maxOfRow316:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow317
+	JE           maxOfRow432
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22293,7 +27116,7 @@ maxOfRow316:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow317
+	JE           maxOfRow432
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22305,7 +27128,7 @@ maxOfRow316:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow317
+	JE           maxOfRow432
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -22317,7 +27140,7 @@ maxOfRow316:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow317:
+maxOfRow432:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -22330,7 +27153,7 @@ maxOfRow317:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow318
+	JE           maxOfRow433
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -22342,7 +27165,7 @@ maxOfRow317:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow318
+	JE           maxOfRow433
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -22354,7 +27177,7 @@ maxOfRow317:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow318
+	JE           maxOfRow433
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -22366,7 +27189,7 @@ maxOfRow317:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow318:
+maxOfRow433:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -22403,7 +27226,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow319
+	JE           maxOfRow434
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -22415,7 +27238,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow319
+	JE           maxOfRow434
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -22427,7 +27250,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow319
+	JE           maxOfRow434
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -22439,7 +27262,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow319:
+maxOfRow434:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -24094,22 +28917,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow329
+	JE        maxOfRow444
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow329
+	JE        maxOfRow444
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow329
+	JE        maxOfRow444
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow329:
+maxOfRow444:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -24117,22 +28940,22 @@ maxOfRow329:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow330
+	JE            maxOfRow445
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow330
+	JE            maxOfRow445
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow330
+	JE            maxOfRow445
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow330:
+maxOfRow445:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -24143,22 +28966,22 @@ maxOfRow330:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow331
+	JE            maxOfRow446
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow331
+	JE            maxOfRow446
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow331
+	JE            maxOfRow446
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow331:
+maxOfRow446:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -24166,22 +28989,22 @@ maxOfRow331:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow332
+	JE            maxOfRow447
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow332
+	JE            maxOfRow447
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow332
+	JE            maxOfRow447
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow332:
+maxOfRow447:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -24192,22 +29015,22 @@ maxOfRow332:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow333
+	JE            maxOfRow448
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow333
+	JE            maxOfRow448
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow333
+	JE            maxOfRow448
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow333:
+maxOfRow448:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -24215,22 +29038,22 @@ maxOfRow333:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow334
+	JE            maxOfRow449
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow334
+	JE            maxOfRow449
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow334
+	JE            maxOfRow449
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow334:
+maxOfRow449:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -24241,22 +29064,22 @@ maxOfRow334:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow335
+	JE            maxOfRow450
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow335
+	JE            maxOfRow450
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow335
+	JE            maxOfRow450
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow335:
+maxOfRow450:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -24264,22 +29087,22 @@ maxOfRow335:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow336
+	JE            maxOfRow451
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow336
+	JE            maxOfRow451
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow336
+	JE            maxOfRow451
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow336:
+maxOfRow451:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -24311,22 +29134,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow337
+	JE        maxOfRow452
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow337
+	JE        maxOfRow452
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow337
+	JE        maxOfRow452
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow337:
+maxOfRow452:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

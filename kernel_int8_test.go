@@ -39,14 +39,44 @@ func (c *trial) integers(rows, stride, n int) []int16 {
 	return elements[int16](bytesIn(read))[:size]
 }
 
+// bytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic code
+// take them, in guarded memory. Groups of them are groupStride apart.
+func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want []int16) {
+	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+1
+	at := func(bytes int) (write, read []byte) {
+		x, y := place(c.Rand, &c.arena.floats, &c.arena.used[0], (bytes+3)/4)
+		return bytesIn(x), bytesIn(y)
+	}
+	words, readWords := at(2 * size)
+	bytes, readBytes := at(size)
+	starts, readStarts := at(4 * groups)
+	write := integerRows{elements[int16](words)[:size], elements[int8](bytes)[:size],
+		elements[int32](starts)[:groups]}
+	row := make([]int8, n)
+	want = make([]int16, size)
+	for r := range rows {
+		for k := range row {
+			row[k] = int8(c.IntN(255) - 127)
+		}
+		write.put(r*stride, r*groupStride, row)
+		inGroupOrder(want[r*stride:][:roundUp(n, 4)], row)
+	}
+	if tuned.VNNI {
+		return integerRows{bytes: elements[int8](readBytes)[:size],
+			starts: elements[int32](readStarts)[:groups]}, want
+	}
+	return integerRows{words: elements[int16](readWords)[:size]}, want
+}
+
 func (c *trial) scoreInt8(rows, d, n int) {
 	c.anyIntegers()
 	b := scoreLayout(I8, d, roundUp(n, panel))
 	k := c.typedInput(I8, b.cols*roundUp(d, 4))
-	q, scales := c.integers(rows, roundUp(d, 4), d), c.factors(b.cols)
+	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
+	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
 	scoreInt8(got, q, k, scales, rows, d, n)
-	scoreInt8Generic(want, q, k, scales, rows, &b)
+	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 
 func (c *trial) accumulateInt8(rows, keys, cols int) {
@@ -55,13 +85,17 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	v := c.typedInput(I8, elements)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
 	got, want := c.output((rows-1)*oStride + cols)
-	w, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	w := integerRows{words: words}
 	var alpha []float32
-	if c.IntN(3) > 0 {
+	switch c.IntN(3) {
+	case 0:
+		w, words = c.bytes(rows, wStride, fStride, keys)
+	case 1:
 		alpha = c.factors(rows)
 	}
 	accumulateInt8(got, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
-	accumulateInt8Generic(want, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt8Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
 
 func (c *trial) softmaxInt8(rows int) {

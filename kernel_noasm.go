@@ -78,12 +78,12 @@ func rotateSIMD(x *float32, n, block int, factor float32)      { panic(unreachab
 
 // Kernels in integers.
 
-func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout) {
+func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
 	panic(unreachable)
 }
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (

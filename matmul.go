@@ -353,8 +353,8 @@ type projection struct {
 	rotating bool // units are rows of a that are rotated, not yet products
 	source   Tensor
 
-	ints   []int16   // of a matrix with Int8: rows of a, in the order of inGroupOrder
-	scales []float32 // and their scales, one for each int8Group of a row
+	ints   integerRows // of a matrix with Int8: rows of a
+	scales []float32   // and their scales, one for each int8Group of a row
 
 	rows, cols int  // of a unit of work
 	gathered   bool // blocks of dst are computed in scratch memory
@@ -380,8 +380,9 @@ func (p projection) step(w *scratch, first int) projection {
 		w.rotated = grow(w.rotated, rows*p.a.D)
 		p.a = BHLD(w.rotated, p.a.B, p.a.H, n, p.a.D)
 		if p.m.int8 {
-			w.ints = grow(w.ints, rows*roundUp(p.a.D, 4))
-			w.scales = grow(w.scales, rows*int8Groups(p.a.D))
+			groups := rows * int8Groups(p.a.D)
+			w.ints.fit(rows*roundUp(p.a.D, 4), groups)
+			w.scales = grow(w.scales, groups)
 			p.ints, p.scales = w.ints, w.scales
 		}
 	}

@@ -13,12 +13,12 @@ func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 // finite, its scale and with it the products are NaN.
 func (p *projection) quantize(r int, row []float32) {
 	var bytes [int8Group]int8
-	ints := p.ints[r*roundUp(len(row), 4):][:roundUp(len(row), 4)]
-	scales := p.scales[r*int8Groups(len(row)):]
+	first, groups := r*roundUp(len(row), 4), int8Groups(len(row))
+	scales := p.scales[r*groups:]
 	for g := 0; g*int8Group < len(row); g++ {
 		part := row[g*int8Group : min(len(row), (g+1)*int8Group)]
 		scales[g] = quantizeToken(bytes[:len(part)], part)
-		inGroupOrder(ints[g*int8Group:][:roundUp(len(part), 4)], bytes[:len(part)])
+		p.ints.put(first+g*int8Group, r*groups+g, bytes[:len(part)])
 	}
 }
 
@@ -35,20 +35,20 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 			layout.keys = min(int8Group, steps-g)
 			layout.overwrite = k+g == 0
 			at := first*groups + (k+g)/int8Group
-			addInt8(dst, p.ints[first*inner+k+g:], part[g*panel:], p.scales[at:], u, stride, inner, groups,
-				&layout)
+			addInt8(dst, p.ints.from(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
+				groups, &layout)
 		}
 	}
 }
 
 // addInt8 is accumulateInt8 for any number of columns.
-func addInt8(dst []float32, w []int16, v []byte, f []float32, u *productBlock, stride, wStride,
+func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBlock, stride, wStride,
 	fStride int, b0 *panelLayout) {
 	const step = productRows
 	whole := u.cols / panel * panel
 	part := *b0
 	for r := 0; r < u.rows; r += step {
-		rows, w, f := min(step, u.rows-r), w[r*wStride:], f[r*fStride:]
+		rows, w, f := min(step, u.rows-r), w.from(r*wStride, r*fStride), f[r*fStride:]
 		if part.cols = whole; whole > 0 {
 			accumulateInt8(dst[r*stride:], w, v, nil, f, rows, stride, wStride, fStride, &part)
 		}

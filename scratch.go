@@ -61,7 +61,7 @@ type scratch struct {
 	k, v    []float32     // the packed block
 	writer  tokenWriter   // rows on their way into a cache or store
 	rotated []float32     // rows on their way into a product
-	ints    []int16       // the same as integers
+	ints    integerRows   // the same as integers
 	scales  []float32     // and their scales
 	int8    int8Rows      // of calls in integers
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -11,19 +12,33 @@ import (
 // groups of four steps, which lie together. The bytes 0 and 2 of a group become one pair of 16 bits
 // by shifts, the bytes 1 and 3 another, and rows are in that order (inGroupOrder); so each
 // multiplication adds the products of two steps. Sums are exact, so there is no order to keep.
+//
+// With VNNI rows of 8 bits meet bytes without sign, four steps at once: 128 is added to each byte
+// of b, and sums begin with −128·Σ_k a[r][k].
 
 // int8Kernels emits everything in integers.
 func int8Kernels() {
 	for _, set := range []int8Set{int8AVX2, int8AVX512, int8VNNI} {
-		int8Kernel(set, true)
-		int8Kernel(set, false)
+		int8Kernel(set, scoreInt8)
+		int8Kernel(set, accumulateInt8)
 	}
+	int8Kernel(int8VNNI, multiplyInt8)
 	for _, lanes16 := range []bool{false, true} {
 		name := map[bool]string{false: "SIMD", true: "AVX512"}[lanes16]
 		softmaxInt8Kernel("softmaxInt8"+name, false, lanes16)
 		softmaxInt8Kernel("softmaxInt8Masked"+name, true, lanes16)
 	}
 }
+
+// int8Operation is what a kernel does with its sums: scores of them, or outputs. Rows of
+// multiplyInt8 are of 8 bits.
+type int8Operation int
+
+const (
+	scoreInt8 int8Operation = iota
+	accumulateInt8
+	multiplyInt8
+)
 
 // int8Set is the instructions of a kernel.
 type int8Set struct {
@@ -45,7 +60,8 @@ var (
 // int8Program emits one kernel.
 type int8Program struct {
 	int8Set
-	score      bool // sums become scores, else they are added to outputs
+	operation  int8Operation
+	bytes      bool // rows have 8 bits, and starts
 	vecs, size int  // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
 	n          int  // panels of the tile at hand
@@ -54,30 +70,24 @@ type int8Program struct {
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
 	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
 	aStride, cStride, fStride Mem // bytes between rows
-	// of the first row and of the tile's; in score f are the keys' scales
-	alpha, alphaAt, f, fAt Mem
-	overwrite, ahead       Mem // how far ahead few rows prefetch
+	// of the first row and of the tile's; in scores f are the keys' scales
+	alpha, alphaAt, f, fAt, starts, startsAt Mem
+	overwrite, ahead                         Mem // how far ahead few rows prefetch
 }
 
 // Registers of tiles of few rows: where panels 0 and 1 are prefetched.
 var int8Ahead0, int8Ahead1 = a9, a6
 
-func int8Kernel(set int8Set, score bool) {
-	p := &int8Program{int8Set: set, score: score, vecs: panel / lanes, size: vector, regs: ymm}
+func int8Kernel(set int8Set, operation int8Operation) {
+	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
+	p.bytes = operation == multiplyInt8 || set.vnni && operation == scoreInt8
 	if set.wide {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
-	if score {
-		TEXT("scoreInt8"+set.name, noSplit,
-			"func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)")
-	} else {
-		TEXT("accumulateInt8"+set.name, noSplit, "func(o *float32, w *int16, v *byte, alpha, f "+
-			"*float32, "+
-			"rows, oStride, wStride, fStride int, b *uintptr)")
-	}
+	TEXT(p.declaration())
 	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
-		&p.cStride,
-		&p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.overwrite, &p.ahead)
+		&p.cStride, &p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.overwrite,
+		&p.ahead)
 	p.arguments()
 	for _, g := range set.groups {
 		p.group(g)
@@ -86,21 +96,46 @@ func int8Kernel(set int8Set, score bool) {
 	RET()
 }
 
+// declaration is the name of the kernel, its attributes and its signature.
+func (p *int8Program) declaration() (string, attr.Attribute, string) {
+	switch {
+	case p.operation == multiplyInt8:
+		return "multiplyInt8" + p.name, noSplit, "func(o *float32, a *int8, starts *int32, v *byte, " +
+			"f *float32, rows, oStride, aStride, fStride int, b *uintptr)"
+	case p.operation == accumulateInt8:
+		return "accumulateInt8" + p.name, noSplit, "func(o *float32, w *int16, v *byte, alpha, f " +
+			"*float32, rows, oStride, wStride, fStride int, b *uintptr)"
+	case p.bytes:
+		return "scoreInt8" + p.name, noSplit, "func(s *float32, q *int8, starts *int32, k *byte, " +
+			"scales *float32, rows, qStride int, b *uintptr)"
+	}
+	return "scoreInt8" + p.name, noSplit,
+		"func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)"
+}
+
 // arguments loads all that tiles need into stack slots, and strides of b into registers.
 func (p *int8Program) arguments() {
-	names := []string{"o", "w", "v", "wStride", "f"}
-	if p.score {
-		names = []string{"s", "q", "k", "qStride", "scales"}
-	}
+	names := map[int8Operation][]string{
+		scoreInt8:      {"s", "q", "k", "qStride", "scales"},
+		accumulateInt8: {"o", "w", "v", "wStride", "f"},
+		multiplyInt8:   {"o", "a", "v", "aStride", "f"},
+	}[p.operation]
 	for i, slot := range []Mem{p.c, p.a, p.b, p.aStride, p.f} {
 		spill(names[i], slot)
 	}
-	SHLQ(Imm(1), p.aStride)
-	spill("rows", p.rows)
-	if p.score {
-		MOVQ(I32(blockBytes), p.cStride)
+	if p.bytes {
+		spill("starts", p.starts)
 	} else {
-		spill("alpha", p.alpha)
+		SHLQ(Imm(1), p.aStride)
+	}
+	spill("rows", p.rows)
+	if p.operation == scoreInt8 {
+		MOVQ(I32(blockBytes), p.cStride)
+		MOVQ(I32(4), p.fStride) // of starts
+	} else {
+		if p.operation == accumulateInt8 {
+			spill("alpha", p.alpha)
+		}
 		spill("oStride", p.cStride)
 		SHLQ(Imm(2), p.cStride)
 		spill("fStride", p.fStride)
@@ -137,9 +172,14 @@ func (p *int8Program) group(g typedGroup) {
 	move(p.c, p.cRow)
 	MOVQ(p.a, aPtr)
 	move(p.rows, p.rest)
-	if !p.score {
+	if p.operation == accumulateInt8 {
 		move(p.alpha, p.alphaAt)
+	}
+	if p.operation != scoreInt8 {
 		move(p.f, p.fAt)
+	}
+	if p.bytes {
+		move(p.starts, p.startsAt)
 	}
 	Label(tiles)
 	p.choose(name, next, g)
@@ -151,7 +191,7 @@ func (p *int8Program) group(g typedGroup) {
 	}
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), p.c)
-	if p.score {
+	if p.operation == scoreInt8 {
 		ADDQ(imm(g.panels*panelBytes), p.f)
 	}
 	IMUL3Q(U32(g.panels), avx512PanelStride, a0)
@@ -181,9 +221,7 @@ func (p *int8Program) choose(name, next string, g typedGroup) {
 // tile computes r rows × p.n panels and moves on by these rows.
 func (p *int8Program) tile(r int) {
 	Commentf("%d rows × %d columns.", r, p.n*panel)
-	for i := range r * p.n * p.vecs {
-		p.zero(p.regs[i])
-	}
+	p.begin(r)
 	MOVQ(p.aStride, aStride)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.b, b0)
@@ -207,16 +245,47 @@ func (p *int8Program) tile(r int) {
 		ADDQ(bStride, avx512Temp)
 	}
 	for i := 0; i < r; i += 3 {
-		ADDQ(Imm(8), avx512RowPointers[i/3])
+		ADDQ(imm(p.groupBytes()), avx512RowPointers[i/3])
 	}
 	DECQ(count)
 	JNE(LabelRef(loop))
-	if p.score {
+	if p.operation == scoreInt8 {
 		p.storeScores(r)
 	} else {
 		p.addOutputs(r)
 	}
 	p.nextRows(r)
+}
+
+// groupBytes is how much of a row meets a group of four steps.
+func (p *int8Program) groupBytes() int {
+	if p.bytes {
+		return 4
+	}
+	return 8
+}
+
+// begin sets sums to what they begin with.
+func (p *int8Program) begin(r int) {
+	if !p.bytes {
+		for i := range r * p.n * p.vecs {
+			p.zero(p.regs[i])
+		}
+		return
+	}
+	MOVQ(p.startsAt, a0)
+	MOVQ(p.fStride, count)
+	for i := range r {
+		row := p.regs[i*p.n*p.vecs:][:p.n*p.vecs]
+		VPBROADCASTD(Mem{Base: a0}, row[0])
+		if i+1 < r {
+			ADDQ(count, a0)
+		}
+		for _, v := range row[1:] {
+			VMOVDQA32(row[0], v)
+		}
+	}
+	VPBROADCASTD(u32(0x80808080), p.regs[len(p.regs)-1])
 }
 
 func (p *int8Program) zero(v reg.VecPhysical) {
@@ -230,8 +299,27 @@ func (p *int8Program) zero(v reg.VecPhysical) {
 // acc is the accumulator of row i, panel x, vector v.
 func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)*p.vecs+v] }
 
+// stepOfBytes multiplies a group of four steps by rows of 8 bits.
+func (p *int8Program) stepOfBytes(r int) {
+	free, sign := p.regs[r*p.n:], p.regs[len(p.regs)-1]
+	for x := range p.n {
+		VPXORD(p.panel(x), sign, free[x])
+	}
+	row := free[p.n]
+	for i := range r {
+		VPBROADCASTD(avx512Row(i, aStride, 0), row)
+		for x := range p.n {
+			vnniAdd("VPDPBUSD", row, free[x], p.regs[i*p.n+x])
+		}
+	}
+}
+
 // step multiplies a group of four steps.
 func (p *int8Program) step(r int) {
+	if p.bytes {
+		p.stepOfBytes(r)
+		return
+	}
 	free := p.regs[r*p.n*p.vecs:]
 	pairs := free[:2*p.n*p.vecs] // even and odd bytes of each vector
 	row, product := free[len(pairs)], free[len(free)-1]
@@ -261,12 +349,17 @@ func (p *int8Program) step(r int) {
 // multiplyAdd adds products of pairs to sum.
 func (p *int8Program) multiplyAdd(pair, row, sum, product reg.VecPhysical) {
 	if p.vnni {
-		Instruction(&ir.Instruction{Opcode: "VPDPWSSD", Operands: []Op{row, pair, sum},
-			Inputs: []Op{row, pair, sum}, Outputs: []Op{sum}})
+		vnniAdd("VPDPWSSD", row, pair, sum)
 		return
 	}
 	VPMADDWD(row, pair, product)
 	VPADDD(product, sum, sum)
+}
+
+// vnniAdd emits an instruction of AVX512_VNNI, which avo does not know.
+func vnniAdd(opcode string, a, b, sum Op) {
+	Instruction(&ir.Instruction{Opcode: opcode, Operands: []Op{a, b, sum},
+		Inputs: []Op{a, b, sum}, Outputs: []Op{sum}})
 }
 
 // prefetch requests a cache line of each panel.
@@ -321,7 +414,7 @@ func (p *int8Program) storeScores(r int) {
 	}
 }
 
-// addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0.
+// addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0; multiplyInt8 has no alpha.
 func (p *int8Program) addOutputs(r int) {
 	p.pointAtOutputs(r)
 	free := p.regs[r*p.n*p.vecs:]
@@ -347,13 +440,15 @@ func (p *int8Program) addOutputs(r int) {
 	}
 	CMPQ(p.overwrite, Imm(0))
 	JNE(LabelRef(overwrite))
-	MOVQ(p.alphaAt, b0)
-	TESTQ(b0, b0)
-	JE(LabelRef(plain))
-	each(func(i int) { VBROADCASTSS(Mem{Base: b0, Disp: 4 * i}, factor) },
-		func(c Mem) { VMULPS(c, factor, start) })
-	ADDQ(imm(4*r), p.alphaAt)
-	JMP(LabelRef(end))
+	if p.operation == accumulateInt8 {
+		MOVQ(p.alphaAt, b0)
+		TESTQ(b0, b0)
+		JE(LabelRef(plain))
+		each(func(i int) { VBROADCASTSS(Mem{Base: b0, Disp: 4 * i}, factor) },
+			func(c Mem) { VMULPS(c, factor, start) })
+		ADDQ(imm(4*r), p.alphaAt)
+		JMP(LabelRef(end))
+	}
 	Label(plain)
 	each(func(int) {}, func(c Mem) { VMOVUPS(c, start) })
 	JMP(LabelRef(end))
@@ -370,9 +465,15 @@ func (p *int8Program) nextRows(r int) {
 	MOVQ(p.aStride, a0)
 	IMUL3Q(U32(uint32(r)), a0, a0)
 	ADDQ(a0, aPtr)
-	if !p.score {
-		MOVQ(p.fStride, a0)
-		IMUL3Q(U32(uint32(r)), a0, a0)
+	if p.operation == scoreInt8 && !p.bytes {
+		return
+	}
+	MOVQ(p.fStride, a0)
+	IMUL3Q(U32(uint32(r)), a0, a0)
+	if p.operation != scoreInt8 {
 		ADDQ(a0, p.fAt)
+	}
+	if p.bytes {
+		ADDQ(a0, p.startsAt)
 	}
 }
