@@ -107,11 +107,11 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 		scale(q, q, -1)
 	}
 	if p.packed != nil && p.packed.rotation > 1 {
-		rotate(q, c.rows, p.d, p.d, p.packed.rotation)
+		rotateAll(q, p.packed.rotation)
 	}
 	if p.int8 {
 		if rotation := p.d & -p.d; p.packed == nil && rotation > 1 {
-			rotate(q, c.rows, p.d, p.d, rotation)
+			rotateAll(q, rotation)
 		}
 		w.int8.quantizeQueries(p, c, q)
 	}

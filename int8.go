@@ -83,10 +83,9 @@ func (w *int8Rows) blockOf(p *plan, c *chunk, first int) []byte {
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
 // the unit of their scores. A query that is not finite makes its scores NaN.
 func (w *int8Rows) quantizeQueries(p *plan, c *chunk, q []float32) {
-	d := roundUp(p.d, 4)
-	for r := range c.rows {
-		scale := quantizeToken(w.row[:p.d], q[r*p.d:][:p.d])
-		w.queries.put((c.at+r)*d, c.at+r, w.row[:p.d])
+	scales := w.units[c.at:][:c.rows]
+	w.queries.quantize(c.at*roundUp(p.d, 4), c.at, scales, q, c.rows, p.d, p.d, w.row)
+	for r, scale := range scales {
 		w.setUnit(p, c.at+r, p.int8Unit(scale))
 	}
 }

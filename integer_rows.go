@@ -31,11 +31,16 @@ func (x *integerRows) put(at, group int, row []int8) {
 	}
 	to := x.bytes[at:][:n]
 	clear(to[copy(to, row):])
+	x.starts[group] = startOf(row)
+}
+
+// startOf is −128 times the sum of a row.
+func startOf(row []int8) int32 {
 	var sum int32
 	for _, e := range row {
 		sum += int32(e)
 	}
-	x.starts[group] = -128 * sum
+	return -128 * sum
 }
 
 // from is the rows from an element and a group on.

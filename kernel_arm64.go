@@ -144,3 +144,10 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 	masked, rare bool) {
 	panic(noIntegers)
 }
+
+func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int) {
+	panic(noIntegers)
+}
+
+func interleaveSIMD(dst, src *byte, cols, n int) { panic(noIntegers) }

@@ -69,8 +69,8 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
 // o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w may
 // have 16 bits; with bytes alpha is nil.
-func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride, wStride,
-	fStride int, b *panelLayout) {
+func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
 	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
 	operand.ReadsRows(f, rows, fStride, 1)
@@ -109,4 +109,68 @@ func quantizeToken(dst []int8, x []float32) (scale float32) {
 	scale = scaleOf(top)
 	quantize(dst, x, scale)
 	return scale
+}
+
+// quantizeRows makes integers of rows of n elements like quantizeToken, and finds their scales and,
+// unless starts is nil, −128 times their sums.
+func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, rows, n, dstStride,
+	xStride int) {
+	operand.WritesRows(dst, rows, dstStride, n)
+	operand.Writes(scales, rows)
+	operand.ReadsRows(x, rows, xStride, n)
+	if starts != nil {
+		operand.Writes(starts, rows)
+	}
+	step := max(1, callElements/n)
+	for r := 0; r < rows; {
+		if tuned.ISA.Integers() {
+			var start *int32
+			if starts != nil {
+				start = &starts[r]
+			}
+			want := min(step, rows-r)
+			done := quantizeRowsSIMD(&dst[r*dstStride], &scales[r], start, &x[r*xStride], want, n, dstStride,
+				xStride)
+			if r += done; done == want {
+				continue
+			}
+		}
+		row := dst[r*dstStride:][:n]
+		scales[r] = quantizeToken(row, x[r*xStride:][:n])
+		if starts != nil {
+			starts[r] = startOf(row)
+		}
+		r++
+	}
+}
+
+// quantize makes x, from an element and a group on, rows of n elements as quantizeRows does. What
+// completes the last four of a row is 0. row is memory for one row, and strides of x are n in whole
+// fours.
+func (x *integerRows) quantize(at, group int, scales, a []float32, rows, n, stride int,
+	row []int8) {
+	width := roundUp(n, 4)
+	if x.bytes == nil {
+		for r := range rows {
+			quantizeRows(row, scales[r:], nil, a[r*stride:], 1, n, n, stride)
+			x.put(at+r*width, group+r, row[:n])
+		}
+		return
+	}
+	if n < width {
+		clear(x.bytes[at:][:rows*width])
+	}
+	quantizeRows(x.bytes[at:], scales, x.starts[group:], a, rows, n, width, stride)
+}
+
+// interleave brings n rows of so many columns, whole panels, to the order of a block's values: of
+// four rows the elements of a column follow each other.
+func interleave(dst, src []byte, cols, n int) {
+	operand.Writes(dst, n*cols)
+	operand.Reads(src, n*cols)
+	if !tuned.ISA.Integers() {
+		interleaveGeneric(dst, src, cols, n)
+		return
+	}
+	interleaveSIMD(&dst[0], &src[0], cols, n)
 }

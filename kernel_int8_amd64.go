@@ -109,3 +109,15 @@ func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int
 //go:noescape
 func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
+
+// quantizeRowsSIMD works like quantizeRows without it, and stops at rows whose largest magnitude is
+// not between 2⁻¹⁰⁰ and 2¹²⁰. starts may be nil.
+//
+//go:noescape
+func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int)
+
+// interleaveSIMD works like interleaveGeneric, for multiples of 16 columns and 4 rows.
+//
+//go:noescape
+func interleaveSIMD(dst, src *byte, cols, n int)

@@ -25886,6 +25886,243 @@ panels368End:
 	VZEROUPPER
 	RET
 
+// func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows int, n int, dstStride int, xStride int) (done int)
+// Requires: AVX, AVX2
+TEXT ·quantizeRowsSIMD(SB), NOSPLIT, $0-72
+	MOVQ    dst+0(FP), AX
+	MOVQ    scales+8(FP), CX
+	MOVQ    starts+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    dstStride+48(FP), DI
+	MOVQ    xStride+56(FP), R8
+	SHLQ    $0x02, R8
+	VMOVUPS all7fffffff<>+0(SB), Y0
+	VMOVUPS lowestBytes<>+0(SB), Y1
+	VMOVUPS joinBytes<>+0(SB), Y2
+
+row:
+	MOVQ  n+40(FP), R10
+	VPXOR Y3, Y3, Y3
+	MOVQ  BX, R9
+	SUBQ  $0x08, R10
+	JL    tail1
+
+loop1:
+	VMOVUPS (R9), Y4
+	VANDPS  Y0, Y4, Y4
+	VPMAXUD Y4, Y3, Y3
+	ADDQ    $0x20, R9
+	SUBQ    $0x08, R10
+	JGE     loop1
+
+tail1:
+	ADDQ       $0x08, R10
+	JE         end1
+	LEAQ       tailMasks<>+32(SB), R11
+	SHLQ       $0x02, R10
+	SUBQ       R10, R11
+	VMOVUPS    (R11), Y4
+	VMASKMOVPS (R9), Y4, Y4
+	VANDPS     Y0, Y4, Y4
+	VPMAXUD    Y4, Y3, Y3
+
+end1:
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMAXUD      X4, X3, X3
+	VPSHUFD      $0x4e, X3, X4
+	VPMAXUD      X4, X3, X3
+	VPSHUFD      $0xb1, X3, X4
+	VPMAXUD      X4, X3, X3
+	VMOVD        X3, R9
+	SUBL         $0x0d800000, R9
+	CMPL         R9, $0x6e000000
+	JCC          end
+	VDIVSS       all42fe0000<>+0(SB), X3, X3
+	VMOVSS       X3, (CX)
+	VBROADCASTSS X3, Y3
+	VPXOR        Y4, Y4, Y4
+	MOVQ         BX, R9
+	MOVQ         AX, R11
+	MOVQ         n+40(FP), R10
+	SUBQ         $0x08, R10
+	JL           tail2
+
+loop2:
+	VMOVUPS   (R9), Y5
+	VDIVPS    Y3, Y5, Y5
+	VCVTPS2DQ Y5, Y5
+	VPADDD    Y5, Y4, Y4
+	VPSHUFB   Y1, Y5, Y5
+	VPERMD    Y5, Y2, Y5
+	VMOVQ     X5, (R11)
+	ADDQ      $0x20, R9
+	ADDQ      $0x08, R11
+	SUBQ      $0x08, R10
+	JGE       loop2
+
+tail2:
+	ADDQ       $0x08, R10
+	JE         end2
+	LEAQ       tailMasks<>+32(SB), R12
+	MOVQ       R10, R13
+	SHLQ       $0x02, R13
+	SUBQ       R13, R12
+	VMOVUPS    (R12), Y5
+	VMASKMOVPS (R9), Y5, Y5
+	VDIVPS     Y3, Y5, Y5
+	VCVTPS2DQ  Y5, Y5
+	VPADDD     Y5, Y4, Y4
+	VPSHUFB    Y1, Y5, Y5
+	VPERMD     Y5, Y2, Y5
+	TESTQ      $0x00000004, R10
+	JE         part417
+	VMOVD      X5, (R11)
+	VPSRLDQ    $0x04, X5, X5
+	ADDQ       $0x04, R11
+
+part417:
+	TESTQ   $0x00000002, R10
+	JE      part418
+	VPEXTRW $0x00, X5, (R11)
+	VPSRLDQ $0x02, X5, X5
+	ADDQ    $0x02, R11
+
+part418:
+	TESTQ   $0x00000001, R10
+	JE      part419
+	VPEXTRB $0x00, X5, (R11)
+	VPSRLDQ $0x01, X5, X5
+	ADDQ    $0x01, R11
+
+part419:
+end2:
+	TESTQ        DX, DX
+	JE           next
+	VEXTRACTI128 $0x01, Y4, X3
+	VPADDD       X3, X4, X4
+	VPSHUFD      $0x4e, X4, X3
+	VPADDD       X3, X4, X4
+	VPSHUFD      $0xb1, X4, X3
+	VPADDD       X3, X4, X4
+	VPXOR        X3, X3, X3
+	VPSLLD       $0x07, X4, X4
+	VPSUBD       X4, X3, X3
+	VMOVD        X3, (DX)
+	ADDQ         $0x04, DX
+
+next:
+	ADDQ $0x04, CX
+	ADDQ DI, AX
+	ADDQ R8, BX
+	DECQ SI
+	JNE  row
+
+end:
+	MOVQ rows+32(FP), AX
+	SUBQ SI, AX
+	MOVQ AX, done+64(FP)
+	VZEROUPPER
+	RET
+
+DATA all7fffffff<>+0(SB)/4, $0x7fffffff
+DATA all7fffffff<>+4(SB)/4, $0x7fffffff
+DATA all7fffffff<>+8(SB)/4, $0x7fffffff
+DATA all7fffffff<>+12(SB)/4, $0x7fffffff
+DATA all7fffffff<>+16(SB)/4, $0x7fffffff
+DATA all7fffffff<>+20(SB)/4, $0x7fffffff
+DATA all7fffffff<>+24(SB)/4, $0x7fffffff
+DATA all7fffffff<>+28(SB)/4, $0x7fffffff
+GLOBL all7fffffff<>(SB), RODATA|NOPTR, $32
+
+DATA lowestBytes<>+0(SB)/4, $0x0c080400
+DATA lowestBytes<>+4(SB)/4, $0xffffffff
+DATA lowestBytes<>+8(SB)/4, $0xffffffff
+DATA lowestBytes<>+12(SB)/4, $0xffffffff
+DATA lowestBytes<>+16(SB)/4, $0x0c080400
+DATA lowestBytes<>+20(SB)/4, $0xffffffff
+DATA lowestBytes<>+24(SB)/4, $0xffffffff
+DATA lowestBytes<>+28(SB)/4, $0xffffffff
+GLOBL lowestBytes<>(SB), RODATA|NOPTR, $32
+
+DATA joinBytes<>+0(SB)/4, $0x00000000
+DATA joinBytes<>+4(SB)/4, $0x00000004
+DATA joinBytes<>+8(SB)/4, $0x00000001
+DATA joinBytes<>+12(SB)/4, $0x00000001
+DATA joinBytes<>+16(SB)/4, $0x00000001
+DATA joinBytes<>+20(SB)/4, $0x00000001
+DATA joinBytes<>+24(SB)/4, $0x00000001
+DATA joinBytes<>+28(SB)/4, $0x00000001
+GLOBL joinBytes<>(SB), RODATA|NOPTR, $32
+
+DATA tailMasks<>+0(SB)/4, $0xffffffff
+DATA tailMasks<>+4(SB)/4, $0xffffffff
+DATA tailMasks<>+8(SB)/4, $0xffffffff
+DATA tailMasks<>+12(SB)/4, $0xffffffff
+DATA tailMasks<>+16(SB)/4, $0xffffffff
+DATA tailMasks<>+20(SB)/4, $0xffffffff
+DATA tailMasks<>+24(SB)/4, $0xffffffff
+DATA tailMasks<>+28(SB)/4, $0xffffffff
+DATA tailMasks<>+32(SB)/4, $0x00000000
+DATA tailMasks<>+36(SB)/4, $0x00000000
+DATA tailMasks<>+40(SB)/4, $0x00000000
+DATA tailMasks<>+44(SB)/4, $0x00000000
+DATA tailMasks<>+48(SB)/4, $0x00000000
+DATA tailMasks<>+52(SB)/4, $0x00000000
+DATA tailMasks<>+56(SB)/4, $0x00000000
+DATA tailMasks<>+60(SB)/4, $0x00000000
+GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
+
+DATA all42fe0000<>+0(SB)/4, $0x42fe0000
+DATA all42fe0000<>+4(SB)/4, $0x42fe0000
+DATA all42fe0000<>+8(SB)/4, $0x42fe0000
+DATA all42fe0000<>+12(SB)/4, $0x42fe0000
+DATA all42fe0000<>+16(SB)/4, $0x42fe0000
+DATA all42fe0000<>+20(SB)/4, $0x42fe0000
+DATA all42fe0000<>+24(SB)/4, $0x42fe0000
+DATA all42fe0000<>+28(SB)/4, $0x42fe0000
+GLOBL all42fe0000<>(SB), RODATA|NOPTR, $32
+
+// func interleaveSIMD(dst *byte, src *byte, cols int, n int)
+// Requires: AVX
+TEXT ·interleaveSIMD(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ cols+16(FP), DX
+	MOVQ n+24(FP), BX
+	LEAQ (DX)(DX*2), SI
+
+rows:
+	MOVQ CX, DI
+	MOVQ DX, R8
+
+columns:
+	VMOVDQU    (DI), X0
+	VMOVDQU    (DI)(DX*1), X1
+	VMOVDQU    (DI)(DX*2), X2
+	VMOVDQU    (DI)(SI*1), X3
+	VPUNPCKLBW X1, X0, X4
+	VPUNPCKLBW X3, X2, X5
+	VPUNPCKLWD X5, X4, X6
+	VMOVDQU    X6, (AX)
+	VPUNPCKHWD X5, X4, X6
+	VMOVDQU    X6, 16(AX)
+	VPUNPCKHBW X1, X0, X0
+	VPUNPCKHBW X3, X2, X1
+	VPUNPCKLWD X1, X0, X2
+	VMOVDQU    X2, 32(AX)
+	VPUNPCKHWD X1, X0, X2
+	VMOVDQU    X2, 48(AX)
+	ADDQ       $0x10, DI
+	ADDQ       $0x40, AX
+	SUBQ       $0x10, R8
+	JNE        columns
+	LEAQ       (CX)(DX*4), CX
+	SUBQ       $0x04, BX
+	JNE        rows
+	VZEROUPPER
+	RET
+
 // func softmaxInt8SIMD(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, rows int) (masked bool, rare bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxInt8SIMD(SB), $6592-74
@@ -26104,9 +26341,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail1
+	JL   tail3
 
-loop1:
+loop3:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -26140,11 +26377,11 @@ loop1:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop1
+	JGE         loop3
 
-tail1:
+tail3:
 	ADDQ        $0x08, BX
-	JE          end1
+	JE          end3
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -26179,7 +26416,7 @@ tail1:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end1:
+end3:
 	TESTL AX, AX
 	SETNE AL
 
@@ -26368,9 +26605,9 @@ weights:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail2
+	JL   tail4
 
-loop2:
+loop4:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -26408,11 +26645,11 @@ loop2:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop2
+	JGE         loop4
 
-tail2:
+tail4:
 	ADDQ        $0x08, BX
-	JE          end2
+	JE          end4
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -26451,7 +26688,7 @@ tail2:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end2:
+end4:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+64(FP), CX
 	LEAQ 3519(SP), DX
@@ -26460,9 +26697,9 @@ end2:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail3
+	JL   tail5
 
-loop3:
+loop5:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -26511,11 +26748,11 @@ loop3:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop3
+	JGE        loop5
 
-tail3:
+tail5:
 	ADDQ       $0x08, CX
-	JE         end3
+	JE         end5
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -26566,7 +26803,7 @@ tail3:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end3:
+end5:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+73(FP)
@@ -26714,24 +26951,6 @@ DATA all4b400002<>+24(SB)/4, $0x4b400002
 DATA all4b400002<>+28(SB)/4, $0x4b400002
 GLOBL all4b400002<>(SB), RODATA|NOPTR, $32
 
-DATA tailMasks<>+0(SB)/4, $0xffffffff
-DATA tailMasks<>+4(SB)/4, $0xffffffff
-DATA tailMasks<>+8(SB)/4, $0xffffffff
-DATA tailMasks<>+12(SB)/4, $0xffffffff
-DATA tailMasks<>+16(SB)/4, $0xffffffff
-DATA tailMasks<>+20(SB)/4, $0xffffffff
-DATA tailMasks<>+24(SB)/4, $0xffffffff
-DATA tailMasks<>+28(SB)/4, $0xffffffff
-DATA tailMasks<>+32(SB)/4, $0x00000000
-DATA tailMasks<>+36(SB)/4, $0x00000000
-DATA tailMasks<>+40(SB)/4, $0x00000000
-DATA tailMasks<>+44(SB)/4, $0x00000000
-DATA tailMasks<>+48(SB)/4, $0x00000000
-DATA tailMasks<>+52(SB)/4, $0x00000000
-DATA tailMasks<>+56(SB)/4, $0x00000000
-DATA tailMasks<>+60(SB)/4, $0x00000000
-GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
-
 DATA all46fffe00<>+0(SB)/4, $0x46fffe00
 DATA all46fffe00<>+4(SB)/4, $0x46fffe00
 DATA all46fffe00<>+8(SB)/4, $0x46fffe00
@@ -26801,7 +27020,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow426
+	JE           maxOfRow429
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -26813,7 +27032,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow426
+	JE           maxOfRow429
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -26825,7 +27044,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow426
+	JE           maxOfRow429
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -26837,7 +27056,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow426:
+maxOfRow429:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -26850,7 +27069,7 @@ maxOfRow426:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow427
+	JE           maxOfRow430
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26862,7 +27081,7 @@ maxOfRow426:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow427
+	JE           maxOfRow430
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26874,7 +27093,7 @@ maxOfRow426:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow427
+	JE           maxOfRow430
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26886,7 +27105,7 @@ maxOfRow426:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow427:
+maxOfRow430:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -26902,7 +27121,7 @@ maxOfRow427:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow428
+	JE           maxOfRow431
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26914,7 +27133,7 @@ maxOfRow427:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow428
+	JE           maxOfRow431
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26926,7 +27145,7 @@ maxOfRow427:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow428
+	JE           maxOfRow431
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -26938,7 +27157,7 @@ maxOfRow427:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow428:
+maxOfRow431:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -26951,7 +27170,7 @@ maxOfRow428:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow429
+	JE           maxOfRow432
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -26963,7 +27182,7 @@ maxOfRow428:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow429
+	JE           maxOfRow432
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -26975,7 +27194,7 @@ maxOfRow428:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow429
+	JE           maxOfRow432
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -26987,7 +27206,7 @@ maxOfRow428:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow429:
+maxOfRow432:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -27003,7 +27222,7 @@ maxOfRow429:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow430
+	JE           maxOfRow433
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27015,7 +27234,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow430
+	JE           maxOfRow433
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27027,7 +27246,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow430
+	JE           maxOfRow433
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27039,7 +27258,7 @@ maxOfRow429:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow430:
+maxOfRow433:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -27052,7 +27271,7 @@ maxOfRow430:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow431
+	JE           maxOfRow434
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27064,7 +27283,7 @@ maxOfRow430:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow431
+	JE           maxOfRow434
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27076,7 +27295,7 @@ maxOfRow430:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow431
+	JE           maxOfRow434
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27088,7 +27307,7 @@ maxOfRow430:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow431:
+maxOfRow434:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -27104,7 +27323,7 @@ maxOfRow431:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow432
+	JE           maxOfRow435
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27116,7 +27335,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow432
+	JE           maxOfRow435
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27128,7 +27347,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow432
+	JE           maxOfRow435
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27140,7 +27359,7 @@ maxOfRow431:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow432:
+maxOfRow435:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -27153,7 +27372,7 @@ maxOfRow432:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow433
+	JE           maxOfRow436
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27165,7 +27384,7 @@ maxOfRow432:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow433
+	JE           maxOfRow436
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27177,7 +27396,7 @@ maxOfRow432:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow433
+	JE           maxOfRow436
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27189,7 +27408,7 @@ maxOfRow432:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow433:
+maxOfRow436:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -27226,7 +27445,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow434
+	JE           maxOfRow437
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27238,7 +27457,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow434
+	JE           maxOfRow437
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27250,7 +27469,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow434
+	JE           maxOfRow437
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27262,7 +27481,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow434:
+maxOfRow437:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -27288,9 +27507,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail4
+	JL   tail6
 
-loop4:
+loop6:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -27324,11 +27543,11 @@ loop4:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop4
+	JGE         loop6
 
-tail4:
+tail6:
 	ADDQ        $0x08, BX
-	JE          end4
+	JE          end6
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -27363,7 +27582,7 @@ tail4:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end4:
+end6:
 	TESTL AX, AX
 	SETNE AL
 
@@ -28004,9 +28223,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail5
+	JL   tail7
 
-loop5:
+loop7:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -28044,11 +28263,11 @@ loop5:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop5
+	JGE         loop7
 
-tail5:
+tail7:
 	ADDQ        $0x08, BX
-	JE          end5
+	JE          end7
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -28087,7 +28306,7 @@ tail5:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end5:
+end7:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+72(FP), CX
 	MOVQ visible+64(FP), DX
@@ -28097,9 +28316,9 @@ end5:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail6
+	JL   tail8
 
-loop6:
+loop8:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -28148,11 +28367,11 @@ loop6:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop6
+	JGE        loop8
 
-tail6:
+tail8:
 	ADDQ       $0x08, CX
-	JE         end6
+	JE         end8
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -28203,7 +28422,7 @@ tail6:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end6:
+end8:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+81(FP)
@@ -28437,9 +28656,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail7
+	JL   tail9
 
-loop7:
+loop9:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -28473,11 +28692,11 @@ loop7:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop7
+	JGE         loop9
 
-tail7:
+tail9:
 	ADDQ        $0x08, BX
-	JE          end7
+	JE          end9
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -28512,7 +28731,7 @@ tail7:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end7:
+end9:
 	TESTL AX, AX
 	SETNE AL
 
@@ -28631,9 +28850,9 @@ weights:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail8
+	JL   tail10
 
-loop8:
+loop10:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -28671,11 +28890,11 @@ loop8:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop8
+	JGE         loop10
 
-tail8:
+tail10:
 	ADDQ        $0x08, BX
-	JE          end8
+	JE          end10
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -28714,7 +28933,7 @@ tail8:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end8:
+end10:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+64(FP), CX
 	LEAQ 3519(SP), DX
@@ -28723,9 +28942,9 @@ end8:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail9
+	JL   tail11
 
-loop9:
+loop11:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -28774,11 +28993,11 @@ loop9:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop9
+	JGE        loop11
 
-tail9:
+tail11:
 	ADDQ       $0x08, CX
-	JE         end9
+	JE         end11
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -28829,7 +29048,7 @@ tail9:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end9:
+end11:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+73(FP)
@@ -28917,22 +29136,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow444
+	JE        maxOfRow447
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow444
+	JE        maxOfRow447
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow444
+	JE        maxOfRow447
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow444:
+maxOfRow447:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -28940,22 +29159,22 @@ maxOfRow444:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow445
+	JE            maxOfRow448
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow445
+	JE            maxOfRow448
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow445
+	JE            maxOfRow448
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow445:
+maxOfRow448:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -28966,22 +29185,22 @@ maxOfRow445:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow446
+	JE            maxOfRow449
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow446
+	JE            maxOfRow449
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow446
+	JE            maxOfRow449
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow446:
+maxOfRow449:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -28989,22 +29208,22 @@ maxOfRow446:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow447
+	JE            maxOfRow450
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow447
+	JE            maxOfRow450
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow447
+	JE            maxOfRow450
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow447:
+maxOfRow450:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -29015,22 +29234,22 @@ maxOfRow447:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow448
+	JE            maxOfRow451
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow448
+	JE            maxOfRow451
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow448
+	JE            maxOfRow451
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow448:
+maxOfRow451:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -29038,22 +29257,22 @@ maxOfRow448:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow449
+	JE            maxOfRow452
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow449
+	JE            maxOfRow452
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow449
+	JE            maxOfRow452
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow449:
+maxOfRow452:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -29064,22 +29283,22 @@ maxOfRow449:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow450
+	JE            maxOfRow453
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow450
+	JE            maxOfRow453
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow450
+	JE            maxOfRow453
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow450:
+maxOfRow453:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -29087,22 +29306,22 @@ maxOfRow450:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow451
+	JE            maxOfRow454
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow451
+	JE            maxOfRow454
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow451
+	JE            maxOfRow454
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow451:
+maxOfRow454:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -29134,22 +29353,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow452
+	JE        maxOfRow455
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow452
+	JE        maxOfRow455
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow452
+	JE        maxOfRow455
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow452:
+maxOfRow455:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -29176,9 +29395,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail10
+	JL   tail12
 
-loop10:
+loop12:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -29212,11 +29431,11 @@ loop10:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop10
+	JGE         loop12
 
-tail10:
+tail12:
 	ADDQ        $0x08, BX
-	JE          end10
+	JE          end12
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -29251,7 +29470,7 @@ tail10:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end10:
+end12:
 	TESTL AX, AX
 	SETNE AL
 
@@ -29643,9 +29862,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail11
+	JL   tail13
 
-loop11:
+loop13:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -29683,11 +29902,11 @@ loop11:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop11
+	JGE         loop13
 
-tail11:
+tail13:
 	ADDQ        $0x08, BX
-	JE          end11
+	JE          end13
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -29726,7 +29945,7 @@ tail11:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end11:
+end13:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+72(FP), CX
 	MOVQ visible+64(FP), DX
@@ -29736,9 +29955,9 @@ end11:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail12
+	JL   tail14
 
-loop12:
+loop14:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -29787,11 +30006,11 @@ loop12:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop12
+	JGE        loop14
 
-tail12:
+tail14:
 	ADDQ       $0x08, CX
-	JE         end12
+	JE         end14
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -29842,7 +30061,7 @@ tail12:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end12:
+end14:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+81(FP)

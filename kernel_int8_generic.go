@@ -108,3 +108,12 @@ func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32,
 		}
 	}
 }
+
+// interleaveGeneric brings elements of four rows and a column together.
+func interleaveGeneric(dst, src []byte, cols, n int) {
+	for j := range n {
+		for c := range cols {
+			dst[j/4*4*cols+4*c+j%4] = src[j*cols+c]
+		}
+	}
+}

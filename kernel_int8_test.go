@@ -16,6 +16,10 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
 	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
+	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
+		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+	{"interleave", []dim{{"rows", 4, 32, Block, 4}, {"cols", panel, 9 * panel, 20 * panel, panel}},
+		func(c *trial, n []int) { c.interleave(n[0], n[1]) }},
 }
 
 // anyIntegers lets kernels with and without VNNI be used where this CPU has it.
@@ -114,6 +118,48 @@ func (c *trial) softmaxInt8(rows int) {
 		lWant, alphaWant, units, scales, visible, rows))
 }
 
+// quantizeRows also has rows that are 0, tiny, infinite or NaN.
+func (c *trial) quantizeRows(rows, n int) {
+	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
+	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], (rows-1)*xStride+n)
+	c.fill(c.kind, write)
+	if c.IntN(2) == 0 {
+		special := []float32{0, 0x1p-101, 0x1p-149, 0x1p121, math.MaxFloat32, float32(math.Inf(1)),
+			float32(math.NaN())}
+		row := write[c.IntN(rows)*xStride:][:n]
+		clear(row)
+		row[c.IntN(n)] = special[c.IntN(len(special))]
+	}
+	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
+	scales, scalesWant := c.output(rows)
+	starts, startsWant := c.outputOf(rows, normal)
+	got := elements[int32](bytesIn(starts))
+	want := elements[int32](bytesIn(startsWant))
+	if c.IntN(2) == 0 {
+		got = nil
+	}
+	quantizeRows(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride)
+	for r := range rows {
+		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
+		clear(to)
+		scalesWant[r] = float32(math.NaN())
+		if top := largestGeneric(x[r*xStride:][:n]); top <= math.MaxFloat32 {
+			scalesWant[r] = scaleOf(top)
+			quantizeGeneric(to, x[r*xStride:][:n], scalesWant[r])
+		}
+		if got != nil {
+			want[r] = startOf(to)
+		}
+	}
+}
+
+func (c *trial) interleave(rows, cols int) {
+	src := c.typedInput(I8, rows*cols)
+	dst, want := c.outputOf(rows*cols/4, normal)
+	interleave(bytesIn(dst), src, cols, rows)
+	interleaveGeneric(bytesIn(want), src, cols, rows)
+}
+
 // valueScales is scales of a block's values, some of them 0, tiny or no numbers.
 func (c *trial) valueScales() []float32 {
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], Block)
@@ -144,3 +190,5 @@ func TestInt8KernelsEqualGeneric(t *testing.T) {
 func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
 func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
+func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
+func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }

@@ -90,3 +90,10 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 	masked, rare bool) {
 	panic(unreachable)
 }
+
+func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int) {
+	panic(unreachable)
+}
+
+func interleaveSIMD(dst, src *byte, cols, n int) { panic(unreachable) }

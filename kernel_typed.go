@@ -205,6 +205,9 @@ func rotate(x []float32, rows, stride, n, block int) {
 	}
 }
 
+// rotateAll rotates rows that follow each other: so do their blocks.
+func rotateAll(x []float32, block int) { rotate(x, 1, len(x), len(x), block) }
+
 // readsTyped: the values of a block, panel by panel.
 func readsTyped(t Format, v []byte, b *panelLayout) {
 	steps := (b.keys-1)*b.stride + panel

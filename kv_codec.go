@@ -23,7 +23,8 @@ func (w *tokenWriter) fit(s *packedKV) {
 	n := max(s.d, s.cols)
 	switch {
 	case s.scaled:
-		w.row, w.bytes = grow(w.row, n), grow(w.bytes, max(n, 4*s.cols))
+		w.row = grow(w.row, panel*s.d)
+		w.bytes = grow(w.bytes, max(panel*roundUp(s.d, s.group), Block*s.cols))
 	case s.bytes == 2:
 		w.half, w.panel = grow(w.half, n), grow(w.panel, s.d*panel)
 	}
@@ -52,8 +53,8 @@ func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stri
 	for i := 0; i < n; {
 		j := at + i
 		m := min(n-i, panel-j%panel)
-		if s.group == 1 && j%panel == 0 && m >= few {
-			w.writePanel(s, keys, j, k[i*stride:], stride, m)
+		if j%panel == 0 && m >= few {
+			w.writePanel(s, keys, scales, j, k[i*stride:], stride, m)
 		} else {
 			for r := range m {
 				w.writeKey(s, keys, scales, j+r, k[(i+r)*stride:][:s.d])
@@ -64,13 +65,36 @@ func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stri
 }
 
 // writePanel writes the first m keys of the panel of key j.
-func (w *tokenWriter) writePanel(s *packedKV, keys []byte, j int, k []float32, stride, m int) {
-	if s.format == F32 {
+func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j int, k []float32,
+	stride, m int) {
+	switch s.format {
+	case F32:
 		packKeys(elements[float32](keys)[j*s.d:], k, stride, m, s.d)
-		return
+	case F16, BF16:
+		packKeys(w.panel, k, stride, m, s.d)
+		narrow(s.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+	case I8:
+		width := roundUp(s.d, s.group)
+		w.quantizeKeys(s, scales[j:], k, stride, m, width)
+		groups := elements[float32](elements8(w.bytes)) // four integers are moved as one element
+		packKeys(elements[float32](keys[j*width:]), groups, width/4, m, width/4)
 	}
-	packKeys(w.panel, k, stride, m, s.d)
-	narrow(s.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+}
+
+// quantizeKeys rotates m keys and makes integers of them, rows of so many bytes.
+func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
+	if s.rotation > 1 {
+		rows := w.row[:m*s.d]
+		for r := range m {
+			copy(rows[r*s.d:][:s.d], k[r*stride:])
+		}
+		rotateAll(rows, s.rotation)
+		k, stride = rows, s.d
+	}
+	if s.d < width {
+		clear(w.bytes[:m*width])
+	}
+	quantizeRows(w.bytes, scales, nil, k, m, s.d, width, stride)
 }
 
 // writeKey writes key j of a block.
@@ -123,33 +147,26 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
 		return
 	}
-	for i := 0; i < n; i++ {
-		if s.scaled && (j+i)%4 == 0 && n-i >= 4 {
-			w.writeFour(s, values, scales, j+i, v[i*stride:], stride)
-			i += 3
+	for i := 0; i < n; {
+		if whole := (n - i) / 4 * 4; s.scaled && (j+i)%4 == 0 && whole > 0 {
+			w.writeGroups(s, values, scales, j+i, v[i*stride:], stride, whole)
+			i += whole
 			continue
 		}
 		w.writeValue(s, values, scales, j+i, v[i*stride:][:s.dv])
+		i++
 	}
 }
 
-// writeFour writes the four values of I8 that share groups, from value j on.
-func (w *tokenWriter) writeFour(s *packedKV, values []byte, scales []float32, j int, v []float32,
-	stride int) {
-	rows := w.bytes[:4*s.cols]
-	for i := range 4 {
-		row := rows[i*s.cols:][:s.cols]
-		scales[j+i] = quantizeToken(row[:s.dv], v[i*stride:][:s.dv])
-		clear(row[s.dv:])
+// writeGroups writes n values of I8 from value j on, whole groups.
+func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, j int, v []float32,
+	stride, n int) {
+	rows := w.bytes[:n*s.cols]
+	if s.dv < s.cols {
+		clear(rows)
 	}
-	a, b, c, d := rows[:s.cols], rows[s.cols:], rows[2*s.cols:], rows[3*s.cols:]
-	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
-	to := values[j*s.cols:][:4*s.cols]
-	for x := range a {
-		group := uint32(uint8(a[x])) | uint32(uint8(b[x]))<<8 | uint32(uint8(c[x]))<<16 |
-			uint32(uint8(d[x]))<<24
-		binary.LittleEndian.PutUint32(to[4*x:], group)
-	}
+	quantizeRows(rows, scales[j:], nil, v, n, s.dv, s.cols, stride)
+	interleave(values[j*s.cols:], elements8(rows), s.cols, n)
 }
 
 // writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.

@@ -15,10 +15,11 @@ func (p *projection) quantize(r int, row []float32) {
 	var bytes [int8Group]int8
 	first, groups := r*roundUp(len(row), 4), int8Groups(len(row))
 	scales := p.scales[r*groups:]
-	for g := 0; g*int8Group < len(row); g++ {
-		part := row[g*int8Group : min(len(row), (g+1)*int8Group)]
-		scales[g] = quantizeToken(bytes[:len(part)], part)
-		p.ints.put(first+g*int8Group, r*groups+g, bytes[:len(part)])
+	whole := len(row) / int8Group
+	p.ints.quantize(first, r*groups, scales, row, whole, int8Group, int8Group, bytes[:])
+	if done := whole * int8Group; done < len(row) {
+		last := row[done:]
+		p.ints.quantize(first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0, bytes[:])
 	}
 }
 

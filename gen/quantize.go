@@ -38,9 +38,7 @@ func quantizeKernel() {
 	TEXT("quantizeSIMD", noSplit, "func(dst *int8, x *float32, n int, scale float32)")
 	dst, x, n, scale := param("dst"), param("x"), param("n"), broadcastParam("scale")
 	lowest, join := YMM(), YMM()
-	const bytes, none = 0x0c080400, 0xffffffff // the lowest bytes of four integers; no byte
-	VMOVUPS(words("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)
-	VMOVUPS(words("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
+	bytesOf32(lowest, join)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
 		load(Mem{Base: x}, mask, v)
@@ -58,6 +56,13 @@ func quantizeKernel() {
 		ADDQ(imm(lanes), dst)
 	})
 	finish()
+}
+
+// bytesOf32 sets what VPSHUFB and VPERMD need to bring the lowest bytes of 8 integers together.
+func bytesOf32(lowest, join reg.VecVirtual) {
+	const bytes, none = 0x0c080400, 0xffffffff // the lowest bytes of four integers; no byte
+	VMOVUPS(words("lowestBytes", bytes, none, none, none, bytes, none, none, none), lowest)
+	VMOVUPS(words("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
 }
 
 // scaleColumnsKernel multiplies column by column.
