@@ -30,13 +30,7 @@ func (w *scratch) loadKeys(p *plan, c *chunk, b *block, first, lo, hi int) (
 	k []float32, typed []byte, scales []float32) {
 	b.first, b.lo, b.hi, b.scanned, b.kStride, b.pointer = first, lo, hi, false, 0, 0
 	if p.int8 {
-		x := w.int8.blockOf(p, c, first)
-		if p.packed == nil {
-			w.writer.fit(&w.int8.format)
-			k := p.k.Data[p.k.offset(c.b, c.kv, first+lo):]
-			w.writer.writeKeys(&w.int8.format, x, lo, k, p.k.SL, hi-lo)
-		}
-		keys, scales := w.int8.packing(p).keys(x)
+		keys, scales := w.int8.packing(p).keys(w.int8BlockOf(p, c, first))
 		return nil, keys, scales
 	}
 	if p.packed != nil {
@@ -72,12 +66,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
 	if p.int8 {
-		x := w.int8.blockOf(p, c, first)
-		if p.packed == nil {
-			v := p.v.Data[p.v.offset(c.b, c.kv, first+lo):]
-			w.writer.writeValues(&w.int8.format, x, lo, v, p.v.SL, hi-lo)
-		}
-		values, scales := w.int8.packing(p).values(x)
+		values, scales := w.int8.packing(p).values(w.int8BlockOf(p, c, first))
 		return nil, values, scales
 	}
 	if p.packed != nil {

@@ -25,8 +25,7 @@ type int8Rows struct {
 	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
 	scales  []float32 // of a tile's weights
 
-	format packedKV // how keys and values of views are packed
-	block  []byte   // a block of them
+	blocks int8Blocks // of the caller's views
 
 	all []float32 // units of all rows of a call, for a State
 }
@@ -37,9 +36,8 @@ func (w *int8Rows) fit(p *plan, rows, scores int) {
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
-	if p.packed == nil && p.d > 0 && (w.format.d != p.d || w.format.dv != p.dv) {
-		w.format = newPackedKV(I8, 1, p.d, p.dv)
-		w.block = grow(w.block, w.format.block)
+	if p.packed == nil && p.d > 0 {
+		w.blocks.fit(p)
 	}
 }
 
@@ -68,16 +66,16 @@ func (w *int8Rows) packing(p *plan) *packedKV {
 	if p.packed != nil {
 		return p.packed
 	}
-	return &w.format
+	return &w.blocks.format
 }
 
-// blockOf is the memory of a block of integers: of the cache or store, or that into which the
-// caller's keys and values are packed.
-func (w *int8Rows) blockOf(p *plan, c *chunk, first int) []byte {
+// int8BlockOf is the block of integers with key first: of the cache or store, or of the caller's keys
+// and values.
+func (w *scratch) int8BlockOf(p *plan, c *chunk, first int) []byte {
 	if p.packed != nil {
 		return p.blockOf(c, first)
 	}
-	return w.block
+	return w.int8Block(p, c, first)
 }
 
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds

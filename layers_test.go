@@ -20,7 +20,7 @@ var layerTable = []layers.Layer{
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span block block_full block_options int8 weights merge
+	{Name: "engine", Files: `chunk prefix_group span block block_full block_options int8 int8_blocks weights merge
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
