@@ -26,6 +26,7 @@ TEXT ·scoreInt8AVX2(SB), NOSPLIT, $152-56
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -64,15 +65,12 @@ panels1Rows1:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  144(SP), R11
-	ADDQ  BX, R11
-	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
 
 group2:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
 	VMOVDQU      (BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
@@ -111,6 +109,7 @@ group2:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group2
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -534,6 +533,7 @@ TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $152-80
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -576,15 +576,12 @@ panels8Rows1:
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
 	MOVQ  144(SP), R11
-	ADDQ  BX, R11
-	LEAQ  (R11)(R8*1), R12
 	MOVQ  56(SP), CX
 
 group9:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
 	VMOVDQU      (BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
@@ -623,6 +620,7 @@ group9:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group9
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -1414,6 +1412,7 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $152-56
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -1477,17 +1476,14 @@ panels30Rows4:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group31:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -1582,6 +1578,7 @@ group31:
 	ADDQ         $0x08, R13
 	DECQ         CX
 	JNE          group31
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -1667,17 +1664,14 @@ panels30Rows3:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group32:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -1753,6 +1747,7 @@ group32:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group32
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -1820,17 +1815,14 @@ panels30Rows2:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group33:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -1888,6 +1880,7 @@ group33:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group33
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -1939,17 +1932,14 @@ panels30Rows1:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group34:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -1989,6 +1979,7 @@ group34:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group34
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4451,6 +4442,7 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $152-80
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -4518,17 +4510,14 @@ panels57Rows4:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group58:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -4623,6 +4612,7 @@ group58:
 	ADDQ         $0x08, R13
 	DECQ         CX
 	JNE          group58
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4883,17 +4873,14 @@ panels57Rows3:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group62:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -4969,6 +4956,7 @@ group62:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group62
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -5172,17 +5160,14 @@ panels57Rows2:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group66:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -5240,6 +5225,7 @@ group66:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group66
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -5388,17 +5374,14 @@ panels57Rows1:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group70:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -5438,6 +5421,7 @@ group70:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group70
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10478,6 +10462,7 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $152-64
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -10549,17 +10534,14 @@ panels156Rows4:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group157:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPXORD       (BX)(R8*2), Z12, Z2
@@ -10590,6 +10572,7 @@ group157:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group157
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10683,17 +10666,14 @@ panels156Rows3:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group158:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPXORD       (BX)(R8*2), Z12, Z30
@@ -10718,6 +10698,7 @@ group158:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group158
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10792,17 +10773,14 @@ panels156Rows2:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group159:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPXORD       (BX)(R8*2), Z12, Z26
@@ -10822,6 +10800,7 @@ group159:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group159
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10879,17 +10858,14 @@ panels156Rows1:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group160:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPXORD       (BX)(R8*2), Z12, Z22
@@ -10904,6 +10880,7 @@ group160:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group160
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13535,6 +13512,7 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -13602,17 +13580,14 @@ panels187Rows4:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group188:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -13675,6 +13650,7 @@ group188:
 	ADDQ         $0x08, R13
 	DECQ         CX
 	JNE          group188
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13935,17 +13911,14 @@ panels187Rows3:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group192:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -13997,6 +13970,7 @@ group192:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group192
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14200,17 +14174,14 @@ panels187Rows2:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group196:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -14252,6 +14223,7 @@ group196:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group196
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14400,17 +14372,14 @@ panels187Rows1:
 	MOVQ   24(SP), BX
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   144(SP), R11
-	ADDQ   BX, R11
-	LEAQ   (R11)(R8*1), R12
 	MOVQ   56(SP), CX
 
 group200:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -14442,6 +14411,7 @@ group200:
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group200
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -20820,6 +20790,7 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVBQZX 64(BX), AX
 	MOVQ    AX, 136(SP)
 	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
 	MOVQ    AX, 144(SP)
 	MOVQ    (BX), AX
 	ADDQ    $0x03, AX
@@ -20893,17 +20864,14 @@ panels302Rows4:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group303:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPXORD       (BX)(R8*2), Z12, Z2
@@ -20934,6 +20902,7 @@ group303:
 	ADDQ         $0x04, R13
 	DECQ         CX
 	JNE          group303
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21115,17 +21084,14 @@ panels302Rows3:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group307:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPXORD       (BX)(R8*2), Z12, Z30
@@ -21150,6 +21116,7 @@ group307:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group307
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21292,17 +21259,14 @@ panels302Rows2:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group311:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPXORD       (BX)(R8*2), Z12, Z26
@@ -21322,6 +21286,7 @@ group311:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group311
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21427,17 +21392,14 @@ panels302Rows1:
 	MOVQ         24(SP), BX
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         144(SP), R11
-	ADDQ         BX, R11
-	LEAQ         (R11)(R8*1), R12
 	MOVQ         56(SP), CX
 
 group315:
 	PREFETCHT0   (R11)
-	PREFETCHT0   (R11)(R8*1)
-	PREFETCHT0   (R11)(R8*2)
-	PREFETCHT0   (R12)(R8*2)
-	ADDQ         R10, R11
-	ADDQ         R10, R12
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPXORD       (BX)(R8*2), Z12, Z22
@@ -21452,6 +21414,7 @@ group315:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          group315
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX

@@ -67,18 +67,18 @@ type int8Program struct {
 	vecs, size int  // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
 	n          int  // panels of the tile at hand
-	prefetches bool // the tile reads b from memory, and requests what comes later
+	prefetches bool // the tile reads b from memory, and requests what comes later, line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
 	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
 	aStride, cStride, fStride Mem // bytes between rows
 	// of the first row and of the tile's; in scores f are the keys' scales
 	alpha, alphaAt, f, fAt, starts, startsAt Mem
-	overwrite, ahead                         Mem // how far ahead few rows prefetch
+	overwrite, request                       Mem // the next address that few rows prefetch
 }
 
-// Registers of tiles of few rows: where panels 0 and 1 are prefetched.
-var int8Ahead0, int8Ahead1 = a9, a6
+// int8Request is the next address that a tile of few rows prefetches.
+var int8Request = a9
 
 func int8Kernel(set int8Set, operation int8Operation) {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
@@ -89,7 +89,7 @@ func int8Kernel(set int8Set, operation int8Operation) {
 	TEXT(p.declaration())
 	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
 		&p.cStride, &p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.overwrite,
-		&p.ahead)
+		&p.request)
 	p.arguments()
 	for _, g := range set.groups {
 		p.group(g)
@@ -147,7 +147,8 @@ func (p *int8Program) arguments() {
 	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
 	MOVQ(a0, p.overwrite)
 	MOVQ(hint(b0, "panelLayout", "prefetchOne"), a0)
-	MOVQ(a0, p.ahead)
+	ADDQ(p.b, a0)
+	MOVQ(a0, p.request)
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	ADDQ(Imm(3), a0)
 	SHRQ(Imm(2), a0)
@@ -231,9 +232,7 @@ func (p *int8Program) tile(r int) {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
 	}
 	if p.prefetches {
-		MOVQ(p.ahead, int8Ahead0)
-		ADDQ(b0, int8Ahead0)
-		LEAQ(Mem{Base: int8Ahead0, Index: avx512PanelStride, Scale: 1}, int8Ahead1)
+		MOVQ(p.request, int8Request)
 	}
 	MOVQ(p.steps, count)
 	loop := unique("group")
@@ -251,6 +250,9 @@ func (p *int8Program) tile(r int) {
 	}
 	DECQ(count)
 	JNE(LabelRef(loop))
+	if p.prefetches {
+		MOVQ(int8Request, p.request)
+	}
 	if p.operation == scoreInt8 {
 		p.storeScores(r)
 	} else {
@@ -364,20 +366,13 @@ func vnniAdd(opcode string, a, b, sum Op) {
 		Inputs: []Op{a, b, sum}, Outputs: []Op{sum}})
 }
 
-// prefetch requests a cache line of each panel.
+// prefetch requests as many cache lines as a step reads. In order they come faster than panel by
+// panel.
 func (p *int8Program) prefetch() {
 	for x := range p.n {
-		at := Mem{Base: int8Ahead0}
-		switch x {
-		case 1, 2:
-			at.Index, at.Scale = avx512PanelStride, uint8(x)
-		case 3:
-			at = Mem{Base: int8Ahead1, Index: avx512PanelStride, Scale: 2}
-		}
-		PREFETCHT0(at)
+		PREFETCHT0(Mem{Base: int8Request, Disp: x * lineBytes})
 	}
-	ADDQ(bStride, int8Ahead0)
-	ADDQ(bStride, int8Ahead1)
+	ADDQ(imm(p.n*lineBytes), int8Request)
 }
 
 // panel addresses panel x at the group at hand.
