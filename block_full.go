@@ -52,6 +52,10 @@ func (w *scratch) addPacked(p *plan, c *chunk, st *state, s *span) {
 	w.queue.clear()
 	var at [Segment / Block]int
 	p.findBlocks(c, s.first, at[:s.blocks])
+	if p.int8 {
+		w.addInt8(p, c, st, at[:s.blocks], s.hi)
+		return
+	}
 	if p.packed.format != F32 {
 		w.addTyped(p, c, st, at[:s.blocks], s.hi)
 		return
@@ -112,6 +116,36 @@ func (w *scratch) addTyped(p *plan, c *chunk, st *state, at []int, last int) {
 			scaleColumns(w.s, valueScales, rows, Block, layout.keys)
 		}
 		accumulateTyped(format, o, w.s, values, w.alpha, rows, stride, Block, &layout)
+		if masked {
+			clearMasked(m, o, rows, stride)
+		}
+		layout.overwrite = false
+	}
+}
+
+// addInt8 is addTyped in integers.
+func (w *scratch) addInt8(p *plan, c *chunk, st *state, at []int, last int) {
+	rows, stride, x := c.rows, p.oStride, &w.int8
+	m, l, o := st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
+	q, factors := x.queries.from(c.at*roundUp(p.d, 4), c.at), x.factors[c.at:]
+	layout := p.packed.valueLayout(Block)
+	layout.setTyped(&tuned)
+	layout.overwrite = st.overwrite
+	n, visible, weights := Block, []uint64(nil), integerRows{words: x.weights}
+	for i, from := range at {
+		if i == len(at)-1 && last < Block {
+			n, visible = last, w.visible[:rows]
+			for r := range visible {
+				visible[r] = lowBits(n)
+			}
+		}
+		block := p.packed.data[from:][:p.packed.block]
+		keys, keyScales := p.packed.keys(block)
+		values, valueScales := p.packed.values(block)
+		scoreInt8(w.s, q, keys, keyScales, rows, p.d, n)
+		masked := softmaxInt8(x.weights, x.scales, w.s, m, l, w.alpha, factors, valueScales, visible,
+			rows)
+		accumulateInt8(o, weights, values, w.alpha, x.scales, rows, stride, Block, 1, &layout)
 		if masked {
 			clearMasked(m, o, rows, stride)
 		}

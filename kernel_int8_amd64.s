@@ -71,39 +71,39 @@ group2:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
-	VMOVDQU      (BX), Y5
-	VPSLLW       $0x08, Y5, Y4
-	VPSRAW       $0x08, Y4, Y4
-	VPSRAW       $0x08, Y5, Y5
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VMOVDQU      (BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y0, Y0
 	VMOVDQU      32(BX), Y7
 	VPSLLW       $0x08, Y7, Y6
 	VPSRAW       $0x08, Y6, Y6
 	VPSRAW       $0x08, Y7, Y7
-	VMOVDQU      (BX)(R8*1), Y9
-	VPSLLW       $0x08, Y9, Y8
-	VPSRAW       $0x08, Y8, Y8
-	VPSRAW       $0x08, Y9, Y9
-	VMOVDQU      32(BX)(R8*1), Y11
-	VPSLLW       $0x08, Y11, Y10
-	VPSRAW       $0x08, Y10, Y10
-	VPSRAW       $0x08, Y11, Y11
-	VPBROADCASTD (AX), Y12
-	VPMADDWD     Y12, Y4, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y12, Y6, Y14
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y1, Y1
-	VPMADDWD     Y12, Y8, Y14
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y12, Y10, Y14
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y2, Y2
+	VMOVDQU      32(BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 4(AX), Y12
-	VPMADDWD     Y12, Y5, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y12, Y7, Y14
-	VPADDD       Y14, Y1, Y1
-	VPMADDWD     Y12, Y9, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y12, Y11, Y14
+	VPMADDWD     Y5, Y7, Y14
 	VPADDD       Y14, Y3, Y3
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
@@ -582,39 +582,39 @@ group9:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
-	VMOVDQU      (BX), Y5
-	VPSLLW       $0x08, Y5, Y4
-	VPSRAW       $0x08, Y4, Y4
-	VPSRAW       $0x08, Y5, Y5
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VMOVDQU      (BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y0, Y0
 	VMOVDQU      32(BX), Y7
 	VPSLLW       $0x08, Y7, Y6
 	VPSRAW       $0x08, Y6, Y6
 	VPSRAW       $0x08, Y7, Y7
-	VMOVDQU      (BX)(R8*1), Y9
-	VPSLLW       $0x08, Y9, Y8
-	VPSRAW       $0x08, Y8, Y8
-	VPSRAW       $0x08, Y9, Y9
-	VMOVDQU      32(BX)(R8*1), Y11
-	VPSLLW       $0x08, Y11, Y10
-	VPSRAW       $0x08, Y10, Y10
-	VPSRAW       $0x08, Y11, Y11
-	VPBROADCASTD (AX), Y12
-	VPMADDWD     Y12, Y4, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y12, Y6, Y14
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y1, Y1
-	VPMADDWD     Y12, Y8, Y14
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y12, Y10, Y14
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y2, Y2
+	VMOVDQU      32(BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
 	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 4(AX), Y12
-	VPMADDWD     Y12, Y5, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y12, Y7, Y14
-	VPADDD       Y14, Y1, Y1
-	VPMADDWD     Y12, Y9, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y12, Y11, Y14
+	VPMADDWD     Y5, Y7, Y14
 	VPADDD       Y14, Y3, Y3
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
@@ -1427,7 +1427,7 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $152-56
 	JG      panels30End
 
 panels30:
-	CMPQ 32(SP), $0x04
+	CMPQ 32(SP), $0x01
 	JL   panels30End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
@@ -1452,6 +1452,280 @@ panels30Tiles:
 	JMP  panels30Next
 
 panels30Rows4:
+	// 4 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group31:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPBROADCASTD 4(AX)(R9*1), Z23
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPBROADCASTD 4(AX)(R9*2), Z25
+	VPBROADCASTD (R13), Z26
+	VPBROADCASTD 4(R13), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z20, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z22, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z23, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group31
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, 48(SP)
+	JMP          panels30Tiles
+
+panels30Rows3:
+	// 3 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group32:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Z19
+	VPBROADCASTD 4(AX), Z20
+	VPBROADCASTD (AX)(R9*1), Z21
+	VPBROADCASTD 4(AX)(R9*1), Z22
+	VPBROADCASTD (AX)(R9*2), Z23
+	VPBROADCASTD 4(AX)(R9*2), Z24
+	VMOVDQU32    (BX), Z26
+	VPSLLW       $0x08, Z26, Z25
+	VPSRAW       $0x08, Z25, Z25
+	VPSRAW       $0x08, Z26, Z26
+	VPMADDWD     Z19, Z25, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z20, Z26, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z25, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z22, Z26, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z23, Z25, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z18, Z18
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group32
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z19
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z19, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z19, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z19, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x03, 48(SP)
+	JMP          panels30Tiles
+
+panels30Rows2:
+	// 2 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group33:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD 4(AX), Z19
+	VPBROADCASTD (AX)(R9*1), Z20
+	VPBROADCASTD 4(AX)(R9*1), Z21
+	VMOVDQU32    (BX), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z18, Z22, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z19, Z23, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z20, Z22, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z17, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group33
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z18
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z18, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x02, 48(SP)
+	JMP          panels30Tiles
+
+panels30Rows1:
+	// 1 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group34:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD 4(AX), Z18
+	VMOVDQU32    (BX), Z20
+	VPSLLW       $0x08, Z20, Z19
+	VPSRAW       $0x08, Z19, Z19
+	VPSRAW       $0x08, Z20, Z20
+	VPMADDWD     Z17, Z19, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z18, Z20, Z12
+	VPADDD       Z12, Z16, Z16
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group34
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z17
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z17, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x01, 48(SP)
+	JMP          panels30Tiles
+
+panels30Next:
+	ADDQ   $0x40, (SP)
+	ADDQ   $0x40, 104(SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    panels30
+
+panels30End:
+	CMPQ 40(SP), $0x04
+	JG   panels35End
+
+panels35:
+	CMPQ 32(SP), $0x04
+	JL   panels35End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+
+panels35Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels35Rows4
+	CMPQ CX, $0x05
+	JGE  panels35Rows3
+	CMPQ CX, $0x04
+	JGE  panels35Rows4
+	CMPQ CX, $0x03
+	JGE  panels35Rows3
+	CMPQ CX, $0x02
+	JGE  panels35Rows2
+	CMPQ CX, $0x01
+	JGE  panels35Rows1
+	JMP  panels35Next
+
+panels35Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1478,106 +1752,106 @@ panels30Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group31:
+group36:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (BX)(R8*1), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*2), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (DX)(R8*2), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPBROADCASTD (AX), Z0
+	VPBROADCASTD 4(AX), Z1
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPBROADCASTD 4(AX)(R9*1), Z3
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPBROADCASTD 4(AX)(R9*2), Z5
+	VPBROADCASTD (R13), Z6
+	VPBROADCASTD 4(R13), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
 	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z1, Z9, Z12
 	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z2, Z8, Z12
 	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z3, Z9, Z12
 	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z4, Z8, Z12
 	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z5, Z9, Z12
 	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD (R13), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z8, Z2, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z28, Z28
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z29, Z29
-	VPMADDWD     Z8, Z4, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z29, Z29
+	VMOVDQU32    (BX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z8, Z6, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z30, Z30
+	VMOVDQU32    (DX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD 4(R13), Z8
-	VPMADDWD     Z8, Z1, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z29, Z29
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z8, Z7, Z12
+	VPMADDWD     Z7, Z9, Z12
 	VPADDD       Z12, Z31, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group31
+	JNE          group36
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1643,9 +1917,9 @@ group31:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels35Tiles
 
-panels30Rows3:
+panels35Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1666,87 +1940,87 @@ panels30Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group32:
+group37:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (BX)(R8*1), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VMOVDQU32    (BX)(R8*2), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z24, Z24
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z25, Z25
+	VMOVDQU32    (BX)(R8*2), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z26, Z26
 	VMOVDQU32    (DX)(R8*2), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
 	VPSRAW       $0x08, Z3, Z3
-	VPBROADCASTD (AX), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z28, Z2, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z29, Z3, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z30, Z2, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z31, Z3, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z0, Z2, Z12
 	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z1, Z3, Z12
 	VPADDD       Z12, Z27, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group32
+	JNE          group37
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1798,9 +2072,9 @@ group32:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels35Tiles
 
-panels30Rows2:
+panels35Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1817,69 +2091,69 @@ panels30Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group33:
+group38:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (BX)(R8*1), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z21, Z21
 	VMOVDQU32    (BX)(R8*2), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
 	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (DX)(R8*2), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VPBROADCASTD (AX), Z0
-	VPMADDWD     Z0, Z24, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z0, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z0, Z28, Z12
+	VPMADDWD     Z24, Z28, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z0, Z30, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z0
-	VPMADDWD     Z0, Z25, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z0, Z27, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z0, Z29, Z12
+	VPMADDWD     Z25, Z29, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z0, Z31, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z0
-	VPMADDWD     Z0, Z24, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z0, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z0, Z28, Z12
+	VPMADDWD     Z26, Z28, Z12
 	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z0, Z30, Z12
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (DX)(R8*2), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z26, Z28, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z0
-	VPMADDWD     Z0, Z25, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z0, Z27, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z0, Z29, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z0, Z31, Z12
+	VPMADDWD     Z27, Z29, Z12
 	VPADDD       Z12, Z23, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group33
+	JNE          group38
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1919,9 +2193,9 @@ group33:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels35Tiles
 
-panels30Rows1:
+panels35Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1934,51 +2208,51 @@ panels30Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group34:
+group39:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VMOVDQU32    (BX), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z16, Z16
 	VMOVDQU32    (BX)(R8*1), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
 	VPSRAW       $0x08, Z23, Z23
-	VMOVDQU32    (BX)(R8*2), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (DX)(R8*2), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPMADDWD     Z28, Z20, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z28, Z22, Z12
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z28, Z24, Z12
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z17, Z17
+	VMOVDQU32    (BX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z28, Z26, Z12
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z18, Z18
+	VMOVDQU32    (DX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z28
-	VPMADDWD     Z28, Z21, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z28, Z23, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z28, Z25, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z28, Z27, Z12
+	VPMADDWD     Z21, Z23, Z12
 	VPADDD       Z12, Z19, Z19
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group34
+	JNE          group39
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -2006,61 +2280,61 @@ group34:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels35Tiles
 
-panels30Next:
+panels35Next:
 	ADDQ   $0x00000100, (SP)
 	ADDQ   $0x00000100, 104(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels30
+	JMP    panels35
 
-panels30End:
-panels35:
+panels35End:
+panels40:
 	CMPQ 32(SP), $0x02
-	JL   panels35End
+	JL   panels40End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels35Tiles:
+panels40Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels35Rows10
+	JGE  panels40Rows10
 	CMPQ CX, $0x11
-	JGE  panels35Rows9
+	JGE  panels40Rows9
 	CMPQ CX, $0x0f
-	JGE  panels35Rows8
+	JGE  panels40Rows8
 	CMPQ CX, $0x0d
-	JGE  panels35Rows7
+	JGE  panels40Rows7
 	CMPQ CX, $0x0b
-	JGE  panels35Rows6
+	JGE  panels40Rows6
 	CMPQ CX, $0x0a
-	JGE  panels35Rows10
+	JGE  panels40Rows10
 	CMPQ CX, $0x09
-	JGE  panels35Rows9
+	JGE  panels40Rows9
 	CMPQ CX, $0x08
-	JGE  panels35Rows8
+	JGE  panels40Rows8
 	CMPQ CX, $0x07
-	JGE  panels35Rows7
+	JGE  panels40Rows7
 	CMPQ CX, $0x06
-	JGE  panels35Rows6
+	JGE  panels40Rows6
 	CMPQ CX, $0x05
-	JGE  panels35Rows5
+	JGE  panels40Rows5
 	CMPQ CX, $0x04
-	JGE  panels35Rows4
+	JGE  panels40Rows4
 	CMPQ CX, $0x03
-	JGE  panels35Rows3
+	JGE  panels40Rows3
 	CMPQ CX, $0x02
-	JGE  panels35Rows2
+	JGE  panels40Rows2
 	CMPQ CX, $0x01
-	JGE  panels35Rows1
-	JMP  panels35Next
+	JGE  panels40Rows1
+	JMP  panels40Next
 
-panels35Rows10:
+panels40Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2093,7 +2367,7 @@ panels35Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group36:
+group41:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -2208,7 +2482,7 @@ group36:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group36
+	JNE          group41
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2287,9 +2561,9 @@ group36:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows9:
+panels40Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2318,7 +2592,7 @@ panels35Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group37:
+group42:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -2422,7 +2696,7 @@ group37:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group37
+	JNE          group42
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2493,9 +2767,9 @@ group37:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x09, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows8:
+panels40Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2522,7 +2796,7 @@ panels35Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group38:
+group43:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -2616,7 +2890,7 @@ group38:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group38
+	JNE          group43
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2681,9 +2955,9 @@ group38:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows7:
+panels40Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2708,7 +2982,7 @@ panels35Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group39:
+group44:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -2792,7 +3066,7 @@ group39:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group39
+	JNE          group44
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2851,9 +3125,9 @@ group39:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows6:
+panels40Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2874,7 +3148,7 @@ panels35Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group40:
+group45:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -2947,7 +3221,7 @@ group40:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group40
+	JNE          group45
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2998,9 +3272,9 @@ group40:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows5:
+panels40Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3019,7 +3293,7 @@ panels35Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group41:
+group46:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -3082,7 +3356,7 @@ group41:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group41
+	JNE          group46
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3127,9 +3401,9 @@ group41:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows4:
+panels40Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3146,7 +3420,7 @@ panels35Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group42:
+group47:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -3199,7 +3473,7 @@ group42:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group42
+	JNE          group47
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3238,9 +3512,9 @@ group42:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows3:
+panels40Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3253,7 +3527,7 @@ panels35Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group43:
+group48:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -3295,7 +3569,7 @@ group43:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group43
+	JNE          group48
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3326,9 +3600,9 @@ group43:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows2:
+panels40Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3339,7 +3613,7 @@ panels35Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group44:
+group49:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -3371,7 +3645,7 @@ group44:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group44
+	JNE          group49
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3396,9 +3670,9 @@ group44:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Rows1:
+panels40Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3407,7 +3681,7 @@ panels35Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group45:
+group50:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -3429,7 +3703,7 @@ group45:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group45
+	JNE          group50
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3448,61 +3722,61 @@ group45:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels40Tiles
 
-panels35Next:
+panels40Next:
 	ADDQ   $0x00000080, (SP)
 	ADDQ   $0x00000080, 104(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels35
+	JMP    panels40
 
-panels35End:
-panels46:
+panels40End:
+panels51:
 	CMPQ 32(SP), $0x01
-	JL   panels46End
+	JL   panels51End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels46Tiles:
+panels51Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels46Rows10
+	JGE  panels51Rows10
 	CMPQ CX, $0x11
-	JGE  panels46Rows9
+	JGE  panels51Rows9
 	CMPQ CX, $0x0f
-	JGE  panels46Rows8
+	JGE  panels51Rows8
 	CMPQ CX, $0x0d
-	JGE  panels46Rows7
+	JGE  panels51Rows7
 	CMPQ CX, $0x0b
-	JGE  panels46Rows6
+	JGE  panels51Rows6
 	CMPQ CX, $0x0a
-	JGE  panels46Rows10
+	JGE  panels51Rows10
 	CMPQ CX, $0x09
-	JGE  panels46Rows9
+	JGE  panels51Rows9
 	CMPQ CX, $0x08
-	JGE  panels46Rows8
+	JGE  panels51Rows8
 	CMPQ CX, $0x07
-	JGE  panels46Rows7
+	JGE  panels51Rows7
 	CMPQ CX, $0x06
-	JGE  panels46Rows6
+	JGE  panels51Rows6
 	CMPQ CX, $0x05
-	JGE  panels46Rows5
+	JGE  panels51Rows5
 	CMPQ CX, $0x04
-	JGE  panels46Rows4
+	JGE  panels51Rows4
 	CMPQ CX, $0x03
-	JGE  panels46Rows3
+	JGE  panels51Rows3
 	CMPQ CX, $0x02
-	JGE  panels46Rows2
+	JGE  panels51Rows2
 	CMPQ CX, $0x01
-	JGE  panels46Rows1
-	JMP  panels46Next
+	JGE  panels51Rows1
+	JMP  panels51Next
 
-panels46Rows10:
+panels51Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3525,7 +3799,7 @@ panels46Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group47:
+group52:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -3596,7 +3870,7 @@ group47:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group47
+	JNE          group52
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3644,9 +3918,9 @@ group47:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows9:
+panels51Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3666,7 +3940,7 @@ panels46Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group48:
+group53:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -3730,7 +4004,7 @@ group48:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group48
+	JNE          group53
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3773,9 +4047,9 @@ group48:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x09, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows8:
+panels51Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3794,7 +4068,7 @@ panels46Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group49:
+group54:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -3852,7 +4126,7 @@ group49:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group49
+	JNE          group54
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3892,9 +4166,9 @@ group49:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows7:
+panels51Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3912,7 +4186,7 @@ panels46Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group50:
+group55:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -3964,7 +4238,7 @@ group50:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group50
+	JNE          group55
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4001,9 +4275,9 @@ group50:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows6:
+panels51Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4018,7 +4292,7 @@ panels46Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group51:
+group56:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -4063,7 +4337,7 @@ group51:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group51
+	JNE          group56
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4095,9 +4369,9 @@ group51:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows5:
+panels51Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4111,7 +4385,7 @@ panels46Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group52:
+group57:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -4150,7 +4424,7 @@ group52:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group52
+	JNE          group57
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4179,9 +4453,9 @@ group52:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows4:
+panels51Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4194,7 +4468,7 @@ panels46Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group53:
+group58:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -4227,7 +4501,7 @@ group53:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group53
+	JNE          group58
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4253,9 +4527,9 @@ group53:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows3:
+panels51Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4265,7 +4539,7 @@ panels46Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group54:
+group59:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -4291,7 +4565,7 @@ group54:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group54
+	JNE          group59
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4312,9 +4586,9 @@ group54:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows2:
+panels51Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4323,7 +4597,7 @@ panels46Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group55:
+group60:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -4343,7 +4617,7 @@ group55:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group55
+	JNE          group60
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4361,9 +4635,9 @@ group55:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Rows1:
+panels51Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -4371,7 +4645,7 @@ panels46Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group56:
+group61:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -4385,7 +4659,7 @@ group56:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group56
+	JNE          group61
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4400,17 +4674,17 @@ group56:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels46Tiles
+	JMP          panels51Tiles
 
-panels46Next:
+panels51Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels46
+	JMP    panels51
 
-panels46End:
+panels51End:
 	VZEROUPPER
 	RET
 
@@ -4453,12 +4727,12 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $152-80
 	MOVQ    AX, 32(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
-	CMPQ    40(SP), $0x04
-	JG      panels57End
+	CMPQ    40(SP), $0x02
+	JG      panels62End
 
-panels57:
-	CMPQ 32(SP), $0x04
-	JL   panels57End
+panels62:
+	CMPQ 32(SP), $0x08
+	JL   panels62End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -4469,23 +4743,656 @@ panels57:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels57Tiles:
+panels62Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x03
+	JGE  panels62Rows2
+	CMPQ CX, $0x02
+	JGE  panels62Rows2
+	CMPQ CX, $0x01
+	JGE  panels62Rows1
+	JMP  panels62Next
+
+panels62Rows2:
+	// 2 rows × 128 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), DX
+	LEAQ   (DX)(R8*4), R12
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group63:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	ADDQ         $0x00000200, R11
+	VPBROADCASTD (AX), Z0
+	VPBROADCASTD 4(AX), Z1
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPBROADCASTD 4(AX)(R9*1), Z3
+	VMOVDQU32    (BX), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z24, Z24
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z25, Z25
+	VMOVDQU32    (BX)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z26, Z26
+	VMOVDQU32    (DX)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z27, Z27
+	VMOVDQU32    (BX)(R8*4), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z28, Z28
+	VMOVDQU32    (R12), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z29, Z29
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z29, Z29
+	VMOVDQU32    (R12)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z30, Z30
+	VMOVDQU32    (R12)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z31, Z31
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z31, Z31
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         R10, R12
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group63
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite65
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain64
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       128(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       192(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       256(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       320(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       384(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       448(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z2
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       128(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       192(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       256(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       320(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       384(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       448(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+	ADDQ         $0x08, 96(SP)
+	JMP          added66
+
+plain64:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      256(AX), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      320(AX), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      384(AX), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      448(AX), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      256(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      320(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      384(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      448(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+	JMP          added66
+
+overwrite65:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+
+added66:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels62Tiles
+
+panels62Rows1:
+	// 1 rows × 128 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), DX
+	LEAQ   (DX)(R8*4), R12
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group67:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	ADDQ         $0x00000200, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VMOVDQU32    (BX), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z16, Z16
+	VMOVDQU32    (BX)(R8*1), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z17, Z17
+	VMOVDQU32    (BX)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z18, Z18
+	VMOVDQU32    (DX)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z19, Z19
+	VMOVDQU32    (BX)(R8*4), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z20, Z20
+	VMOVDQU32    (R12), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z21, Z21
+	VMOVDQU32    (R12)(R8*1), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (R12)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPMADDWD     Z24, Z26, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z25, Z27, Z12
+	VPADDD       Z12, Z23, Z23
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         R10, R12
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group67
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite69
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain68
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       128(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       192(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       256(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       320(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       384(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       448(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added70
+
+plain68:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      256(AX), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      320(AX), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      384(AX), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      448(AX), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+	JMP          added70
+
+overwrite69:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+
+added70:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels62Tiles
+
+panels62Next:
+	ADDQ   $0x00000200, (SP)
+	IMUL3Q $0x00000008, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x08, 32(SP)
+	JMP    panels62
+
+panels62End:
+	CMPQ 40(SP), $0x04
+	JG   panels71End
+
+panels71:
+	CMPQ 32(SP), $0x04
+	JL   panels71End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels71Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels57Rows4
+	JGE  panels71Rows4
 	CMPQ CX, $0x05
-	JGE  panels57Rows3
+	JGE  panels71Rows3
 	CMPQ CX, $0x04
-	JGE  panels57Rows4
+	JGE  panels71Rows4
 	CMPQ CX, $0x03
-	JGE  panels57Rows3
+	JGE  panels71Rows3
 	CMPQ CX, $0x02
-	JGE  panels57Rows2
+	JGE  panels71Rows2
 	CMPQ CX, $0x01
-	JGE  panels57Rows1
-	JMP  panels57Next
+	JGE  panels71Rows1
+	JMP  panels71Next
 
-panels57Rows4:
+panels71Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4512,106 +5419,106 @@ panels57Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group58:
+group72:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (BX)(R8*1), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*2), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (DX)(R8*2), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPBROADCASTD (AX), Z0
+	VPBROADCASTD 4(AX), Z1
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPBROADCASTD 4(AX)(R9*1), Z3
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPBROADCASTD 4(AX)(R9*2), Z5
+	VPBROADCASTD (R13), Z6
+	VPBROADCASTD 4(R13), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
 	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z1, Z9, Z12
 	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z2, Z8, Z12
 	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z3, Z9, Z12
 	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z4, Z8, Z12
 	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z8, Z2, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z8, Z4, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z8, Z6, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPMADDWD     Z8, Z1, Z12
+	VPMADDWD     Z5, Z9, Z12
 	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z8, Z7, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD (R13), Z8
-	VPMADDWD     Z8, Z0, Z12
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z8, Z2, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z28, Z28
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z29, Z29
-	VPMADDWD     Z8, Z4, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z29, Z29
+	VMOVDQU32    (BX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z8, Z6, Z12
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z30, Z30
+	VMOVDQU32    (DX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z6, Z8, Z12
 	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD 4(R13), Z8
-	VPMADDWD     Z8, Z1, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z8, Z3, Z12
-	VPADDD       Z12, Z29, Z29
-	VPMADDWD     Z8, Z5, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z8, Z7, Z12
+	VPMADDWD     Z7, Z9, Z12
 	VPADDD       Z12, Z31, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group58
+	JNE          group72
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -4619,10 +5526,10 @@ group58:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite60
+	JNE          overwrite74
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain59
+	JE           plain73
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -4702,9 +5609,9 @@ group58:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added61
+	JMP          added75
 
-plain59:
+plain73:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -4779,9 +5686,9 @@ plain59:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added61
+	JMP          added75
 
-overwrite60:
+overwrite74:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -4842,7 +5749,7 @@ overwrite60:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added61:
+added75:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -4852,9 +5759,9 @@ added61:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels57Tiles
+	JMP    panels71Tiles
 
-panels57Rows3:
+panels71Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4875,96 +5782,96 @@ panels57Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group62:
+group76:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (BX)(R8*1), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VMOVDQU32    (BX)(R8*2), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z24, Z24
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z25, Z25
+	VMOVDQU32    (BX)(R8*2), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPMADDWD     Z28, Z2, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z29, Z3, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z30, Z2, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z31, Z3, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z0, Z2, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z1, Z3, Z12
+	VPADDD       Z12, Z26, Z26
 	VMOVDQU32    (DX)(R8*2), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
 	VPSRAW       $0x08, Z3, Z3
-	VPBROADCASTD (AX), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z28, Z2, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z29, Z3, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z30, Z2, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z31, Z3, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPMADDWD     Z4, Z28, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z4, Z30, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z4, Z0, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z4, Z2, Z12
+	VPMADDWD     Z0, Z2, Z12
 	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z4
-	VPMADDWD     Z4, Z29, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z4, Z31, Z12
-	VPADDD       Z12, Z25, Z25
-	VPMADDWD     Z4, Z1, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z4, Z3, Z12
+	VPMADDWD     Z1, Z3, Z12
 	VPADDD       Z12, Z27, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group62
+	JNE          group76
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite64
+	JNE          overwrite78
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain63
+	JE           plain77
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -5025,9 +5932,9 @@ group62:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added65
+	JMP          added79
 
-plain63:
+plain77:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -5084,9 +5991,9 @@ plain63:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added65
+	JMP          added79
 
-overwrite64:
+overwrite78:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5133,7 +6040,7 @@ overwrite64:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added65:
+added79:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5143,9 +6050,9 @@ added65:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels57Tiles
+	JMP    panels71Tiles
 
-panels57Rows2:
+panels71Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5162,78 +6069,78 @@ panels57Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group66:
+group80:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (BX)(R8*1), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z21, Z21
 	VMOVDQU32    (BX)(R8*2), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
 	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (DX)(R8*2), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VPBROADCASTD (AX), Z0
-	VPMADDWD     Z0, Z24, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z0, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z0, Z28, Z12
+	VPMADDWD     Z24, Z28, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z0, Z30, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z0
-	VPMADDWD     Z0, Z25, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z0, Z27, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z0, Z29, Z12
+	VPMADDWD     Z25, Z29, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z0, Z31, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*1), Z0
-	VPMADDWD     Z0, Z24, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z0, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z0, Z28, Z12
+	VPMADDWD     Z26, Z28, Z12
 	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z0, Z30, Z12
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (DX)(R8*2), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z26, Z28, Z12
 	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z0
-	VPMADDWD     Z0, Z25, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z0, Z27, Z12
-	VPADDD       Z12, Z21, Z21
-	VPMADDWD     Z0, Z29, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z0, Z31, Z12
+	VPMADDWD     Z27, Z29, Z12
 	VPADDD       Z12, Z23, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group66
+	JNE          group80
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite68
+	JNE          overwrite82
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain67
+	JE           plain81
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -5275,9 +6182,9 @@ group66:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added69
+	JMP          added83
 
-plain67:
+plain81:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -5316,9 +6223,9 @@ plain67:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added69
+	JMP          added83
 
-overwrite68:
+overwrite82:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5351,7 +6258,7 @@ overwrite68:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added69:
+added83:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5361,9 +6268,9 @@ added69:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels57Tiles
+	JMP    panels71Tiles
 
-panels57Rows1:
+panels71Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5376,60 +6283,60 @@ panels57Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group70:
+group84:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VMOVDQU32    (BX), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z16, Z16
 	VMOVDQU32    (BX)(R8*1), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
 	VPSRAW       $0x08, Z23, Z23
-	VMOVDQU32    (BX)(R8*2), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (DX)(R8*2), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPMADDWD     Z28, Z20, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z28, Z22, Z12
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z28, Z24, Z12
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z17, Z17
+	VMOVDQU32    (BX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z28, Z26, Z12
+	VPMADDWD     Z21, Z23, Z12
+	VPADDD       Z12, Z18, Z18
+	VMOVDQU32    (DX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPMADDWD     Z20, Z22, Z12
 	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX), Z28
-	VPMADDWD     Z28, Z21, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z28, Z23, Z12
-	VPADDD       Z12, Z17, Z17
-	VPMADDWD     Z28, Z25, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z28, Z27, Z12
+	VPMADDWD     Z21, Z23, Z12
 	VPADDD       Z12, Z19, Z19
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group70
+	JNE          group84
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite72
+	JNE          overwrite86
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain71
+	JE           plain85
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -5452,9 +6359,9 @@ group70:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added73
+	JMP          added87
 
-plain71:
+plain85:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -5475,9 +6382,9 @@ plain71:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added73
+	JMP          added87
 
-overwrite72:
+overwrite86:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5496,7 +6403,7 @@ overwrite72:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added73:
+added87:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5506,19 +6413,19 @@ added73:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels57Tiles
+	JMP    panels71Tiles
 
-panels57Next:
+panels71Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels57
+	JMP    panels71
 
-panels57End:
-panels74:
+panels71End:
+panels88:
 	CMPQ 32(SP), $0x02
-	JL   panels74End
+	JL   panels88End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -5529,41 +6436,41 @@ panels74:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels74Tiles:
+panels88Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels74Rows10
+	JGE  panels88Rows10
 	CMPQ CX, $0x11
-	JGE  panels74Rows9
+	JGE  panels88Rows9
 	CMPQ CX, $0x0f
-	JGE  panels74Rows8
+	JGE  panels88Rows8
 	CMPQ CX, $0x0d
-	JGE  panels74Rows7
+	JGE  panels88Rows7
 	CMPQ CX, $0x0b
-	JGE  panels74Rows6
+	JGE  panels88Rows6
 	CMPQ CX, $0x0a
-	JGE  panels74Rows10
+	JGE  panels88Rows10
 	CMPQ CX, $0x09
-	JGE  panels74Rows9
+	JGE  panels88Rows9
 	CMPQ CX, $0x08
-	JGE  panels74Rows8
+	JGE  panels88Rows8
 	CMPQ CX, $0x07
-	JGE  panels74Rows7
+	JGE  panels88Rows7
 	CMPQ CX, $0x06
-	JGE  panels74Rows6
+	JGE  panels88Rows6
 	CMPQ CX, $0x05
-	JGE  panels74Rows5
+	JGE  panels88Rows5
 	CMPQ CX, $0x04
-	JGE  panels74Rows4
+	JGE  panels88Rows4
 	CMPQ CX, $0x03
-	JGE  panels74Rows3
+	JGE  panels88Rows3
 	CMPQ CX, $0x02
-	JGE  panels74Rows2
+	JGE  panels88Rows2
 	CMPQ CX, $0x01
-	JGE  panels74Rows1
-	JMP  panels74Next
+	JGE  panels88Rows1
+	JMP  panels88Next
 
-panels74Rows10:
+panels88Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5596,7 +6503,7 @@ panels74Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group75:
+group89:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -5711,7 +6618,7 @@ group75:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group75
+	JNE          group89
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -5722,10 +6629,10 @@ group75:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite77
+	JNE          overwrite91
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain76
+	JE           plain90
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -5839,9 +6746,9 @@ group75:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added78
+	JMP          added92
 
-plain76:
+plain90:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -5944,9 +6851,9 @@ plain76:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added78
+	JMP          added92
 
-overwrite77:
+overwrite91:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6031,7 +6938,7 @@ overwrite77:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added78:
+added92:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6041,9 +6948,9 @@ added78:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows9:
+panels88Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6072,7 +6979,7 @@ panels74Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group79:
+group93:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -6176,7 +7083,7 @@ group79:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group79
+	JNE          group93
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -6185,10 +7092,10 @@ group79:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite81
+	JNE          overwrite95
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain80
+	JE           plain94
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -6291,9 +7198,9 @@ group79:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added82
+	JMP          added96
 
-plain80:
+plain94:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -6386,9 +7293,9 @@ plain80:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added82
+	JMP          added96
 
-overwrite81:
+overwrite95:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6465,7 +7372,7 @@ overwrite81:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added82:
+added96:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6475,9 +7382,9 @@ added82:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows8:
+panels88Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6504,7 +7411,7 @@ panels74Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group83:
+group97:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -6598,7 +7505,7 @@ group83:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group83
+	JNE          group97
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -6607,10 +7514,10 @@ group83:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite85
+	JNE          overwrite99
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain84
+	JE           plain98
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -6702,9 +7609,9 @@ group83:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added86
+	JMP          added100
 
-plain84:
+plain98:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -6787,9 +7694,9 @@ plain84:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added86
+	JMP          added100
 
-overwrite85:
+overwrite99:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6858,7 +7765,7 @@ overwrite85:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added86:
+added100:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6868,9 +7775,9 @@ added86:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows7:
+panels88Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6895,7 +7802,7 @@ panels74Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group87:
+group101:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -6979,7 +7886,7 @@ group87:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group87
+	JNE          group101
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -6988,10 +7895,10 @@ group87:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite89
+	JNE          overwrite103
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain88
+	JE           plain102
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -7072,9 +7979,9 @@ group87:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added90
+	JMP          added104
 
-plain88:
+plain102:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -7147,9 +8054,9 @@ plain88:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added90
+	JMP          added104
 
-overwrite89:
+overwrite103:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -7210,7 +8117,7 @@ overwrite89:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added90:
+added104:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -7220,9 +8127,9 @@ added90:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows6:
+panels88Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7243,7 +8150,7 @@ panels74Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group91:
+group105:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -7316,17 +8223,17 @@ group91:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group91
+	JNE          group105
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite93
+	JNE          overwrite107
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain92
+	JE           plain106
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -7396,9 +8303,9 @@ group91:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added94
+	JMP          added108
 
-plain92:
+plain106:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -7461,9 +8368,9 @@ plain92:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added94
+	JMP          added108
 
-overwrite93:
+overwrite107:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -7516,7 +8423,7 @@ overwrite93:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added94:
+added108:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -7526,9 +8433,9 @@ added94:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows5:
+panels88Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7547,7 +8454,7 @@ panels74Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group95:
+group109:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -7610,17 +8517,17 @@ group95:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group95
+	JNE          group109
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite97
+	JNE          overwrite111
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain96
+	JE           plain110
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -7679,9 +8586,9 @@ group95:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added98
+	JMP          added112
 
-plain96:
+plain110:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -7734,9 +8641,9 @@ plain96:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added98
+	JMP          added112
 
-overwrite97:
+overwrite111:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -7781,7 +8688,7 @@ overwrite97:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added98:
+added112:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -7791,9 +8698,9 @@ added98:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows4:
+panels88Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7810,7 +8717,7 @@ panels74Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group99:
+group113:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -7863,17 +8770,17 @@ group99:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group99
+	JNE          group113
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite101
+	JNE          overwrite115
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain100
+	JE           plain114
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -7921,9 +8828,9 @@ group99:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added102
+	JMP          added116
 
-plain100:
+plain114:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -7966,9 +8873,9 @@ plain100:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added102
+	JMP          added116
 
-overwrite101:
+overwrite115:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8005,7 +8912,7 @@ overwrite101:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added102:
+added116:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8015,9 +8922,9 @@ added102:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows3:
+panels88Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8030,7 +8937,7 @@ panels74Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group103:
+group117:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -8072,15 +8979,15 @@ group103:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group103
+	JNE          group117
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite105
+	JNE          overwrite119
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain104
+	JE           plain118
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -8117,9 +9024,9 @@ group103:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added106
+	JMP          added120
 
-plain104:
+plain118:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -8152,9 +9059,9 @@ plain104:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added106
+	JMP          added120
 
-overwrite105:
+overwrite119:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8183,7 +9090,7 @@ overwrite105:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added106:
+added120:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8193,9 +9100,9 @@ added106:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows2:
+panels88Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8206,7 +9113,7 @@ panels74Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group107:
+group121:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -8238,15 +9145,15 @@ group107:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group107
+	JNE          group121
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite109
+	JNE          overwrite123
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain108
+	JE           plain122
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -8272,9 +9179,9 @@ group107:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added110
+	JMP          added124
 
-plain108:
+plain122:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -8297,9 +9204,9 @@ plain108:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added110
+	JMP          added124
 
-overwrite109:
+overwrite123:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8320,7 +9227,7 @@ overwrite109:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added110:
+added124:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8330,9 +9237,9 @@ added110:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Rows1:
+panels88Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8341,7 +9248,7 @@ panels74Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group111:
+group125:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -8363,15 +9270,15 @@ group111:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group111
+	JNE          group125
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite113
+	JNE          overwrite127
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain112
+	JE           plain126
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -8386,9 +9293,9 @@ group111:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added114
+	JMP          added128
 
-plain112:
+plain126:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -8401,9 +9308,9 @@ plain112:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added114
+	JMP          added128
 
-overwrite113:
+overwrite127:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8416,7 +9323,7 @@ overwrite113:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added114:
+added128:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8426,19 +9333,19 @@ added114:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels74Tiles
+	JMP    panels88Tiles
 
-panels74Next:
+panels88Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels74
+	JMP    panels88
 
-panels74End:
-panels115:
+panels88End:
+panels129:
 	CMPQ 32(SP), $0x01
-	JL   panels115End
+	JL   panels129End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -8449,41 +9356,41 @@ panels115:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels115Tiles:
+panels129Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels115Rows10
+	JGE  panels129Rows10
 	CMPQ CX, $0x11
-	JGE  panels115Rows9
+	JGE  panels129Rows9
 	CMPQ CX, $0x0f
-	JGE  panels115Rows8
+	JGE  panels129Rows8
 	CMPQ CX, $0x0d
-	JGE  panels115Rows7
+	JGE  panels129Rows7
 	CMPQ CX, $0x0b
-	JGE  panels115Rows6
+	JGE  panels129Rows6
 	CMPQ CX, $0x0a
-	JGE  panels115Rows10
+	JGE  panels129Rows10
 	CMPQ CX, $0x09
-	JGE  panels115Rows9
+	JGE  panels129Rows9
 	CMPQ CX, $0x08
-	JGE  panels115Rows8
+	JGE  panels129Rows8
 	CMPQ CX, $0x07
-	JGE  panels115Rows7
+	JGE  panels129Rows7
 	CMPQ CX, $0x06
-	JGE  panels115Rows6
+	JGE  panels129Rows6
 	CMPQ CX, $0x05
-	JGE  panels115Rows5
+	JGE  panels129Rows5
 	CMPQ CX, $0x04
-	JGE  panels115Rows4
+	JGE  panels129Rows4
 	CMPQ CX, $0x03
-	JGE  panels115Rows3
+	JGE  panels129Rows3
 	CMPQ CX, $0x02
-	JGE  panels115Rows2
+	JGE  panels129Rows2
 	CMPQ CX, $0x01
-	JGE  panels115Rows1
-	JMP  panels115Next
+	JGE  panels129Rows1
+	JMP  panels129Next
 
-panels115Rows10:
+panels129Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8506,7 +9413,7 @@ panels115Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group116:
+group130:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -8577,7 +9484,7 @@ group116:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group116
+	JNE          group130
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -8588,10 +9495,10 @@ group116:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite118
+	JNE          overwrite132
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain117
+	JE           plain131
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -8665,9 +9572,9 @@ group116:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added119
+	JMP          added133
 
-plain117:
+plain131:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -8730,9 +9637,9 @@ plain117:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added119
+	JMP          added133
 
-overwrite118:
+overwrite132:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8787,7 +9694,7 @@ overwrite118:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added119:
+added133:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8797,9 +9704,9 @@ added119:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows9:
+panels129Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8819,7 +9726,7 @@ panels115Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group120:
+group134:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -8883,7 +9790,7 @@ group120:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group120
+	JNE          group134
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -8892,10 +9799,10 @@ group120:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite122
+	JNE          overwrite136
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain121
+	JE           plain135
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -8962,9 +9869,9 @@ group120:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added123
+	JMP          added137
 
-plain121:
+plain135:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -9021,9 +9928,9 @@ plain121:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added123
+	JMP          added137
 
-overwrite122:
+overwrite136:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9073,7 +9980,7 @@ overwrite122:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added123:
+added137:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9083,9 +9990,9 @@ added123:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows8:
+panels129Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9104,7 +10011,7 @@ panels115Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group124:
+group138:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -9162,7 +10069,7 @@ group124:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group124
+	JNE          group138
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -9171,10 +10078,10 @@ group124:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite126
+	JNE          overwrite140
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain125
+	JE           plain139
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -9234,9 +10141,9 @@ group124:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added127
+	JMP          added141
 
-plain125:
+plain139:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -9287,9 +10194,9 @@ plain125:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added127
+	JMP          added141
 
-overwrite126:
+overwrite140:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9334,7 +10241,7 @@ overwrite126:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added127:
+added141:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9344,9 +10251,9 @@ added127:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows7:
+panels129Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9364,7 +10271,7 @@ panels115Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group128:
+group142:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -9416,7 +10323,7 @@ group128:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group128
+	JNE          group142
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -9425,10 +10332,10 @@ group128:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite130
+	JNE          overwrite144
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain129
+	JE           plain143
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -9481,9 +10388,9 @@ group128:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added131
+	JMP          added145
 
-plain129:
+plain143:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -9528,9 +10435,9 @@ plain129:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added131
+	JMP          added145
 
-overwrite130:
+overwrite144:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9570,7 +10477,7 @@ overwrite130:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added131:
+added145:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9580,9 +10487,9 @@ added131:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows6:
+panels129Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9597,7 +10504,7 @@ panels115Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group132:
+group146:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -9642,17 +10549,17 @@ group132:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group132
+	JNE          group146
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite134
+	JNE          overwrite148
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain133
+	JE           plain147
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -9698,9 +10605,9 @@ group132:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added135
+	JMP          added149
 
-plain133:
+plain147:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -9739,9 +10646,9 @@ plain133:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added135
+	JMP          added149
 
-overwrite134:
+overwrite148:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9776,7 +10683,7 @@ overwrite134:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added135:
+added149:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9786,9 +10693,9 @@ added135:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows5:
+panels129Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9802,7 +10709,7 @@ panels115Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group136:
+group150:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -9841,17 +10748,17 @@ group136:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group136
+	JNE          group150
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite138
+	JNE          overwrite152
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain137
+	JE           plain151
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -9890,9 +10797,9 @@ group136:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added139
+	JMP          added153
 
-plain137:
+plain151:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -9925,9 +10832,9 @@ plain137:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added139
+	JMP          added153
 
-overwrite138:
+overwrite152:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9957,7 +10864,7 @@ overwrite138:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added139:
+added153:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9967,9 +10874,9 @@ added139:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows4:
+panels129Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9982,7 +10889,7 @@ panels115Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group140:
+group154:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -10015,17 +10922,17 @@ group140:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group140
+	JNE          group154
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite142
+	JNE          overwrite156
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain141
+	JE           plain155
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -10057,9 +10964,9 @@ group140:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added143
+	JMP          added157
 
-plain141:
+plain155:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -10086,9 +10993,9 @@ plain141:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added143
+	JMP          added157
 
-overwrite142:
+overwrite156:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10113,7 +11020,7 @@ overwrite142:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added143:
+added157:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10123,9 +11030,9 @@ added143:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows3:
+panels129Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10135,7 +11042,7 @@ panels115Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group144:
+group158:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -10161,15 +11068,15 @@ group144:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group144
+	JNE          group158
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite146
+	JNE          overwrite160
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain145
+	JE           plain159
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -10194,9 +11101,9 @@ group144:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added147
+	JMP          added161
 
-plain145:
+plain159:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -10217,9 +11124,9 @@ plain145:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added147
+	JMP          added161
 
-overwrite146:
+overwrite160:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10239,7 +11146,7 @@ overwrite146:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added147:
+added161:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10249,9 +11156,9 @@ added147:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows2:
+panels129Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10260,7 +11167,7 @@ panels115Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group148:
+group162:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -10280,15 +11187,15 @@ group148:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group148
+	JNE          group162
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite150
+	JNE          overwrite164
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain149
+	JE           plain163
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -10306,9 +11213,9 @@ group148:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added151
+	JMP          added165
 
-plain149:
+plain163:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -10323,9 +11230,9 @@ plain149:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added151
+	JMP          added165
 
-overwrite150:
+overwrite164:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10340,7 +11247,7 @@ overwrite150:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added151:
+added165:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10350,9 +11257,9 @@ added151:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Rows1:
+panels129Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -10360,7 +11267,7 @@ panels115Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group152:
+group166:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -10374,15 +11281,15 @@ group152:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group152
+	JNE          group166
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite154
+	JNE          overwrite168
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain153
+	JE           plain167
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -10393,9 +11300,9 @@ group152:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added155
+	JMP          added169
 
-plain153:
+plain167:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -10404,9 +11311,9 @@ plain153:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added155
+	JMP          added169
 
-overwrite154:
+overwrite168:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10416,7 +11323,7 @@ overwrite154:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added155:
+added169:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10426,16 +11333,16 @@ added155:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels115Tiles
+	JMP    panels129Tiles
 
-panels115Next:
+panels129Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels115
+	JMP    panels129
 
-panels115End:
+panels129End:
 	VZEROUPPER
 	RET
 
@@ -10474,11 +11381,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $152-64
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x04
-	JG      panels156End
+	JG      panels170End
 
-panels156:
-	CMPQ 32(SP), $0x04
-	JL   panels156End
+panels170:
+	CMPQ 32(SP), $0x01
+	JL   panels170End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -10487,23 +11394,277 @@ panels156:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels156Tiles:
+panels170Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels156Rows4
+	JGE  panels170Rows4
 	CMPQ CX, $0x05
-	JGE  panels156Rows3
+	JGE  panels170Rows3
 	CMPQ CX, $0x04
-	JGE  panels156Rows4
+	JGE  panels170Rows4
 	CMPQ CX, $0x03
-	JGE  panels156Rows3
+	JGE  panels170Rows3
 	CMPQ CX, $0x02
-	JGE  panels156Rows2
+	JGE  panels170Rows2
 	CMPQ CX, $0x01
-	JGE  panels156Rows1
-	JMP  panels156Next
+	JGE  panels170Rows1
+	JMP  panels170Next
 
-panels156Rows4:
+panels170Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group171:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPXORD       (BX), Z12, Z20
+	VPBROADCASTD (AX), Z21
+	VPDPBUSD     Z21, Z20, Z16
+	VPBROADCASTD (AX)(R9*1), Z21
+	VPDPBUSD     Z21, Z20, Z17
+	VPBROADCASTD (AX)(R9*2), Z21
+	VPDPBUSD     Z21, Z20, Z18
+	VPBROADCASTD (R13), Z21
+	VPDPBUSD     Z21, Z20, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group171
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x04, 48(SP)
+	JMP          panels170Tiles
+
+panels170Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group172:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPXORD       (BX), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z19, Z16
+	VPBROADCASTD (AX)(R9*1), Z20
+	VPDPBUSD     Z20, Z19, Z17
+	VPBROADCASTD (AX)(R9*2), Z20
+	VPDPBUSD     Z20, Z19, Z18
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group172
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z19
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z19, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z19, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z19, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x03, 48(SP)
+	JMP          panels170Tiles
+
+panels170Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group173:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPXORD       (BX), Z12, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z19, Z18, Z16
+	VPBROADCASTD (AX)(R9*1), Z19
+	VPDPBUSD     Z19, Z18, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group173
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z18
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z18, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x02, 48(SP)
+	JMP          panels170Tiles
+
+panels170Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group174:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPXORD       (BX), Z12, Z17
+	VPBROADCASTD (AX), Z18
+	VPDPBUSD     Z18, Z17, Z16
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group174
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z17
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z17, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x01, 48(SP)
+	JMP          panels170Tiles
+
+panels170Next:
+	ADDQ   $0x40, (SP)
+	ADDQ   $0x40, 104(SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    panels170
+
+panels170End:
+	CMPQ 40(SP), $0x04
+	JG   panels175End
+
+panels175:
+	CMPQ 32(SP), $0x04
+	JL   panels175End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels175Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels175Rows4
+	CMPQ CX, $0x05
+	JGE  panels175Rows3
+	CMPQ CX, $0x04
+	JGE  panels175Rows4
+	CMPQ CX, $0x03
+	JGE  panels175Rows3
+	CMPQ CX, $0x02
+	JGE  panels175Rows2
+	CMPQ CX, $0x01
+	JGE  panels175Rows1
+	JMP  panels175Next
+
+panels175Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -10536,7 +11697,7 @@ panels156Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group157:
+group176:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10571,7 +11732,7 @@ group157:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group157
+	JNE          group176
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -10640,9 +11801,9 @@ group157:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels156Tiles
+	JMP          panels175Tiles
 
-panels156Rows3:
+panels175Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -10668,7 +11829,7 @@ panels156Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group158:
+group177:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10697,7 +11858,7 @@ group158:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group158
+	JNE          group177
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -10752,9 +11913,9 @@ group158:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels156Tiles
+	JMP          panels175Tiles
 
-panels156Rows2:
+panels175Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -10775,7 +11936,7 @@ panels156Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group159:
+group178:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10799,7 +11960,7 @@ group159:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group159
+	JNE          group178
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -10842,9 +12003,9 @@ group159:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels156Tiles
+	JMP          panels175Tiles
 
-panels156Rows1:
+panels175Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -10860,7 +12021,7 @@ panels156Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group160:
+group179:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10879,7 +12040,7 @@ group160:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group160
+	JNE          group179
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -10910,20 +12071,20 @@ group160:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels156Tiles
+	JMP          panels175Tiles
 
-panels156Next:
+panels175Next:
 	ADDQ   $0x00000100, (SP)
 	ADDQ   $0x00000100, 104(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels156
+	JMP    panels175
 
-panels156End:
-panels161:
+panels175End:
+panels180:
 	CMPQ 32(SP), $0x02
-	JL   panels161End
+	JL   panels180End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -10932,47 +12093,47 @@ panels161:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels161Tiles:
+panels180Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels161Rows12
+	JGE  panels180Rows12
 	CMPQ CX, $0x15
-	JGE  panels161Rows11
+	JGE  panels180Rows11
 	CMPQ CX, $0x13
-	JGE  panels161Rows10
+	JGE  panels180Rows10
 	CMPQ CX, $0x11
-	JGE  panels161Rows9
+	JGE  panels180Rows9
 	CMPQ CX, $0x0f
-	JGE  panels161Rows8
+	JGE  panels180Rows8
 	CMPQ CX, $0x0d
-	JGE  panels161Rows7
+	JGE  panels180Rows7
 	CMPQ CX, $0x0c
-	JGE  panels161Rows12
+	JGE  panels180Rows12
 	CMPQ CX, $0x0b
-	JGE  panels161Rows11
+	JGE  panels180Rows11
 	CMPQ CX, $0x0a
-	JGE  panels161Rows10
+	JGE  panels180Rows10
 	CMPQ CX, $0x09
-	JGE  panels161Rows9
+	JGE  panels180Rows9
 	CMPQ CX, $0x08
-	JGE  panels161Rows8
+	JGE  panels180Rows8
 	CMPQ CX, $0x07
-	JGE  panels161Rows7
+	JGE  panels180Rows7
 	CMPQ CX, $0x06
-	JGE  panels161Rows6
+	JGE  panels180Rows6
 	CMPQ CX, $0x05
-	JGE  panels161Rows5
+	JGE  panels180Rows5
 	CMPQ CX, $0x04
-	JGE  panels161Rows4
+	JGE  panels180Rows4
 	CMPQ CX, $0x03
-	JGE  panels161Rows3
+	JGE  panels180Rows3
 	CMPQ CX, $0x02
-	JGE  panels161Rows2
+	JGE  panels180Rows2
 	CMPQ CX, $0x01
-	JGE  panels161Rows1
-	JMP  panels161Next
+	JGE  panels180Rows1
+	JMP  panels180Next
 
-panels161Rows12:
+panels180Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11023,7 +12184,7 @@ panels161Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group162:
+group181:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -11068,7 +12229,7 @@ group162:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group162
+	JNE          group181
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11162,9 +12323,9 @@ group162:
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows11:
+panels180Rows11:
 	// 11 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11212,7 +12373,7 @@ panels161Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group163:
+group182:
 	VPXORD       (BX), Z12, Z6
 	VPXORD       (BX)(R8*1), Z12, Z7
 	VPBROADCASTD (AX), Z8
@@ -11254,7 +12415,7 @@ group163:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group163
+	JNE          group182
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11342,9 +12503,9 @@ group163:
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows10:
+panels180Rows10:
 	// 10 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11389,7 +12550,7 @@ panels161Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group164:
+group183:
 	VPXORD       (BX), Z12, Z4
 	VPXORD       (BX)(R8*1), Z12, Z5
 	VPBROADCASTD (AX), Z6
@@ -11428,7 +12589,7 @@ group164:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group164
+	JNE          group183
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11510,9 +12671,9 @@ group164:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows9:
+panels180Rows9:
 	// 9 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11552,7 +12713,7 @@ panels161Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group165:
+group184:
 	VPXORD       (BX), Z12, Z2
 	VPXORD       (BX)(R8*1), Z12, Z3
 	VPBROADCASTD (AX), Z4
@@ -11587,7 +12748,7 @@ group165:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group165
+	JNE          group184
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11661,9 +12822,9 @@ group165:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows8:
+panels180Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11700,7 +12861,7 @@ panels161Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group166:
+group185:
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPBROADCASTD (AX), Z2
@@ -11732,7 +12893,7 @@ group166:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group166
+	JNE          group185
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11800,9 +12961,9 @@ group166:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows7:
+panels180Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11836,7 +12997,7 @@ panels161Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group167:
+group186:
 	VPXORD       (BX), Z12, Z30
 	VPXORD       (BX)(R8*1), Z12, Z31
 	VPBROADCASTD (AX), Z0
@@ -11865,7 +13026,7 @@ group167:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group167
+	JNE          group186
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -11927,9 +13088,9 @@ group167:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows6:
+panels180Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11958,7 +13119,7 @@ panels161Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group168:
+group187:
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPBROADCASTD (AX), Z30
@@ -11983,7 +13144,7 @@ group168:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group168
+	JNE          group187
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12037,9 +13198,9 @@ group168:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows5:
+panels180Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12065,7 +13226,7 @@ panels161Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group169:
+group188:
 	VPXORD       (BX), Z12, Z26
 	VPXORD       (BX)(R8*1), Z12, Z27
 	VPBROADCASTD (AX), Z28
@@ -12087,7 +13248,7 @@ group169:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group169
+	JNE          group188
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12135,9 +13296,9 @@ group169:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows4:
+panels180Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12160,7 +13321,7 @@ panels161Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group170:
+group189:
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPBROADCASTD (AX), Z26
@@ -12179,7 +13340,7 @@ group170:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group170
+	JNE          group189
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12221,9 +13382,9 @@ group170:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows3:
+panels180Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12241,7 +13402,7 @@ panels161Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group171:
+group190:
 	VPXORD       (BX), Z12, Z22
 	VPXORD       (BX)(R8*1), Z12, Z23
 	VPBROADCASTD (AX), Z24
@@ -12256,7 +13417,7 @@ group171:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group171
+	JNE          group190
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12290,9 +13451,9 @@ group171:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows2:
+panels180Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12307,7 +13468,7 @@ panels161Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group172:
+group191:
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPBROADCASTD (AX), Z22
@@ -12319,7 +13480,7 @@ group172:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group172
+	JNE          group191
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12347,9 +13508,9 @@ group172:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Rows1:
+panels180Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12361,7 +13522,7 @@ panels161Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group173:
+group192:
 	VPXORD       (BX), Z12, Z18
 	VPXORD       (BX)(R8*1), Z12, Z19
 	VPBROADCASTD (AX), Z20
@@ -12370,7 +13531,7 @@ group173:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group173
+	JNE          group192
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12392,20 +13553,20 @@ group173:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels161Tiles
+	JMP          panels180Tiles
 
-panels161Next:
+panels180Next:
 	ADDQ   $0x00000080, (SP)
 	ADDQ   $0x00000080, 104(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels161
+	JMP    panels180
 
-panels161End:
-panels174:
+panels180End:
+panels193:
 	CMPQ 32(SP), $0x01
-	JL   panels174End
+	JL   panels193End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -12414,47 +13575,47 @@ panels174:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels174Tiles:
+panels193Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels174Rows12
+	JGE  panels193Rows12
 	CMPQ CX, $0x15
-	JGE  panels174Rows11
+	JGE  panels193Rows11
 	CMPQ CX, $0x13
-	JGE  panels174Rows10
+	JGE  panels193Rows10
 	CMPQ CX, $0x11
-	JGE  panels174Rows9
+	JGE  panels193Rows9
 	CMPQ CX, $0x0f
-	JGE  panels174Rows8
+	JGE  panels193Rows8
 	CMPQ CX, $0x0d
-	JGE  panels174Rows7
+	JGE  panels193Rows7
 	CMPQ CX, $0x0c
-	JGE  panels174Rows12
+	JGE  panels193Rows12
 	CMPQ CX, $0x0b
-	JGE  panels174Rows11
+	JGE  panels193Rows11
 	CMPQ CX, $0x0a
-	JGE  panels174Rows10
+	JGE  panels193Rows10
 	CMPQ CX, $0x09
-	JGE  panels174Rows9
+	JGE  panels193Rows9
 	CMPQ CX, $0x08
-	JGE  panels174Rows8
+	JGE  panels193Rows8
 	CMPQ CX, $0x07
-	JGE  panels174Rows7
+	JGE  panels193Rows7
 	CMPQ CX, $0x06
-	JGE  panels174Rows6
+	JGE  panels193Rows6
 	CMPQ CX, $0x05
-	JGE  panels174Rows5
+	JGE  panels193Rows5
 	CMPQ CX, $0x04
-	JGE  panels174Rows4
+	JGE  panels193Rows4
 	CMPQ CX, $0x03
-	JGE  panels174Rows3
+	JGE  panels193Rows3
 	CMPQ CX, $0x02
-	JGE  panels174Rows2
+	JGE  panels193Rows2
 	CMPQ CX, $0x01
-	JGE  panels174Rows1
-	JMP  panels174Next
+	JGE  panels193Rows1
+	JMP  panels193Next
 
-panels174Rows12:
+panels193Rows12:
 	// 12 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12493,7 +13654,7 @@ panels174Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group175:
+group194:
 	VPXORD       (BX), Z12, Z28
 	VPBROADCASTD (AX), Z29
 	VPDPBUSD     Z29, Z28, Z16
@@ -12525,7 +13686,7 @@ group175:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group175
+	JNE          group194
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12582,9 +13743,9 @@ group175:
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows11:
+panels193Rows11:
 	// 11 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12621,7 +13782,7 @@ panels174Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group176:
+group195:
 	VPXORD       (BX), Z12, Z27
 	VPBROADCASTD (AX), Z28
 	VPDPBUSD     Z28, Z27, Z16
@@ -12651,7 +13812,7 @@ group176:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group176
+	JNE          group195
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12705,9 +13866,9 @@ group176:
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows10:
+panels193Rows10:
 	// 10 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12742,7 +13903,7 @@ panels174Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group177:
+group196:
 	VPXORD       (BX), Z12, Z26
 	VPBROADCASTD (AX), Z27
 	VPDPBUSD     Z27, Z26, Z16
@@ -12770,7 +13931,7 @@ group177:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group177
+	JNE          group196
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12821,9 +13982,9 @@ group177:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows9:
+panels193Rows9:
 	// 9 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12854,7 +14015,7 @@ panels174Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group178:
+group197:
 	VPXORD       (BX), Z12, Z25
 	VPBROADCASTD (AX), Z26
 	VPDPBUSD     Z26, Z25, Z16
@@ -12879,7 +14040,7 @@ group178:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group178
+	JNE          group197
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12925,9 +14086,9 @@ group178:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows8:
+panels193Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12956,7 +14117,7 @@ panels174Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group179:
+group198:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -12979,7 +14140,7 @@ group179:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group179
+	JNE          group198
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13022,9 +14183,9 @@ group179:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows7:
+panels193Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13051,7 +14212,7 @@ panels174Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group180:
+group199:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -13072,7 +14233,7 @@ group180:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group180
+	JNE          group199
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13112,9 +14273,9 @@ group180:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows6:
+panels193Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13137,7 +14298,7 @@ panels174Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group181:
+group200:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -13155,7 +14316,7 @@ group181:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group181
+	JNE          group200
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13190,9 +14351,9 @@ group181:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows5:
+panels193Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13213,7 +14374,7 @@ panels174Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group182:
+group201:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -13229,7 +14390,7 @@ group182:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group182
+	JNE          group201
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13261,9 +14422,9 @@ group182:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows4:
+panels193Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13282,7 +14443,7 @@ panels174Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group183:
+group202:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -13296,7 +14457,7 @@ group183:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group183
+	JNE          group202
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13325,9 +14486,9 @@ group183:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows3:
+panels193Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13342,7 +14503,7 @@ panels174Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group184:
+group203:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -13353,7 +14514,7 @@ group184:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group184
+	JNE          group203
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13377,9 +14538,9 @@ group184:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows2:
+panels193Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13392,7 +14553,7 @@ panels174Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group185:
+group204:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -13401,7 +14562,7 @@ group185:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group185
+	JNE          group204
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13422,9 +14583,9 @@ group185:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Rows1:
+panels193Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13435,14 +14596,14 @@ panels174Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group186:
+group205:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group186
+	JNE          group205
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13460,17 +14621,17 @@ group186:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels174Tiles
+	JMP          panels193Tiles
 
-panels174Next:
+panels193Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels174
+	JMP    panels193
 
-panels174End:
+panels193End:
 	VZEROUPPER
 	RET
 
@@ -13523,12 +14684,12 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVQ    AX, 32(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
-	CMPQ    40(SP), $0x04
-	JG      panels187End
+	CMPQ    40(SP), $0x02
+	JG      panels206End
 
-panels187:
-	CMPQ 32(SP), $0x04
-	JL   panels187End
+panels206:
+	CMPQ 32(SP), $0x08
+	JL   panels206End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -13539,23 +14700,608 @@ panels187:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels187Tiles:
+panels206Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x03
+	JGE  panels206Rows2
+	CMPQ CX, $0x02
+	JGE  panels206Rows2
+	CMPQ CX, $0x01
+	JGE  panels206Rows1
+	JMP  panels206Next
+
+panels206Rows2:
+	// 2 rows × 128 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), DX
+	LEAQ   (DX)(R8*4), R12
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group207:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	ADDQ         $0x00000200, R11
+	VPBROADCASTD (AX), Z0
+	VPBROADCASTD 4(AX), Z1
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPBROADCASTD 4(AX)(R9*1), Z3
+	VMOVDQU32    (BX), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z16
+	VPDPWSSD     Z1, Z5, Z16
+	VPDPWSSD     Z2, Z4, Z24
+	VPDPWSSD     Z3, Z5, Z24
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z17
+	VPDPWSSD     Z1, Z5, Z17
+	VPDPWSSD     Z2, Z4, Z25
+	VPDPWSSD     Z3, Z5, Z25
+	VMOVDQU32    (BX)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z18
+	VPDPWSSD     Z1, Z5, Z18
+	VPDPWSSD     Z2, Z4, Z26
+	VPDPWSSD     Z3, Z5, Z26
+	VMOVDQU32    (DX)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z19
+	VPDPWSSD     Z1, Z5, Z19
+	VPDPWSSD     Z2, Z4, Z27
+	VPDPWSSD     Z3, Z5, Z27
+	VMOVDQU32    (BX)(R8*4), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z20
+	VPDPWSSD     Z1, Z5, Z20
+	VPDPWSSD     Z2, Z4, Z28
+	VPDPWSSD     Z3, Z5, Z28
+	VMOVDQU32    (R12), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z21
+	VPDPWSSD     Z1, Z5, Z21
+	VPDPWSSD     Z2, Z4, Z29
+	VPDPWSSD     Z3, Z5, Z29
+	VMOVDQU32    (R12)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z22
+	VPDPWSSD     Z1, Z5, Z22
+	VPDPWSSD     Z2, Z4, Z30
+	VPDPWSSD     Z3, Z5, Z30
+	VMOVDQU32    (R12)(R8*2), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z0, Z4, Z23
+	VPDPWSSD     Z1, Z5, Z23
+	VPDPWSSD     Z2, Z4, Z31
+	VPDPWSSD     Z3, Z5, Z31
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         R10, R12
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group207
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite209
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain208
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       128(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       192(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       256(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       320(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       384(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       448(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z2
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       128(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       192(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       256(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       320(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       384(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       448(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+	ADDQ         $0x08, 96(SP)
+	JMP          added210
+
+plain208:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      256(AX), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      320(AX), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      384(AX), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      448(AX), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      256(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      320(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      384(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      448(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+	JMP          added210
+
+overwrite209:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 448(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*1)
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, 256(AX)(R9*1)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 320(AX)(R9*1)
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 384(AX)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 448(AX)(R9*1)
+
+added210:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels206Tiles
+
+panels206Rows1:
+	// 1 rows × 128 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	LEAQ   (BX)(R8*1), DX
+	LEAQ   (DX)(R8*4), R12
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group211:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	PREFETCHT0   384(R11)
+	PREFETCHT0   448(R11)
+	ADDQ         $0x00000200, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VMOVDQU32    (BX), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z16
+	VPDPWSSD     Z25, Z27, Z16
+	VMOVDQU32    (BX)(R8*1), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z17
+	VPDPWSSD     Z25, Z27, Z17
+	VMOVDQU32    (BX)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z18
+	VPDPWSSD     Z25, Z27, Z18
+	VMOVDQU32    (DX)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z19
+	VPDPWSSD     Z25, Z27, Z19
+	VMOVDQU32    (BX)(R8*4), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z20
+	VPDPWSSD     Z25, Z27, Z20
+	VMOVDQU32    (R12), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z21
+	VPDPWSSD     Z25, Z27, Z21
+	VMOVDQU32    (R12)(R8*1), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z22
+	VPDPWSSD     Z25, Z27, Z22
+	VMOVDQU32    (R12)(R8*2), Z27
+	VPSLLW       $0x08, Z27, Z26
+	VPSRAW       $0x08, Z26, Z26
+	VPSRAW       $0x08, Z27, Z27
+	VPDPWSSD     Z24, Z26, Z23
+	VPDPWSSD     Z25, Z27, Z23
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         R10, R12
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group211
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite213
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain212
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       128(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       192(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       256(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       320(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       384(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       448(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added214
+
+plain212:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      256(AX), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      320(AX), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      384(AX), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      448(AX), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+	JMP          added214
+
+overwrite213:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, 256(AX)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 320(AX)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 384(AX)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 448(AX)
+
+added214:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels206Tiles
+
+panels206Next:
+	ADDQ   $0x00000200, (SP)
+	IMUL3Q $0x00000008, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x08, 32(SP)
+	JMP    panels206
+
+panels206End:
+	CMPQ 40(SP), $0x04
+	JG   panels215End
+
+panels215:
+	CMPQ 32(SP), $0x04
+	JL   panels215End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels215Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels187Rows4
+	JGE  panels215Rows4
 	CMPQ CX, $0x05
-	JGE  panels187Rows3
+	JGE  panels215Rows3
 	CMPQ CX, $0x04
-	JGE  panels187Rows4
+	JGE  panels215Rows4
 	CMPQ CX, $0x03
-	JGE  panels187Rows3
+	JGE  panels215Rows3
 	CMPQ CX, $0x02
-	JGE  panels187Rows2
+	JGE  panels215Rows2
 	CMPQ CX, $0x01
-	JGE  panels187Rows1
-	JMP  panels187Next
+	JGE  panels215Rows1
+	JMP  panels215Next
 
-panels187Rows4:
+panels215Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -13582,74 +15328,74 @@ panels187Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group188:
+group216:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
-	VMOVDQU32    (BX)(R8*1), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*2), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (DX)(R8*2), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPWSSD     Z8, Z0, Z16
-	VPDPWSSD     Z8, Z2, Z17
-	VPDPWSSD     Z8, Z4, Z18
-	VPDPWSSD     Z8, Z6, Z19
-	VPBROADCASTD 4(AX), Z8
-	VPDPWSSD     Z8, Z1, Z16
-	VPDPWSSD     Z8, Z3, Z17
-	VPDPWSSD     Z8, Z5, Z18
-	VPDPWSSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z0, Z20
-	VPDPWSSD     Z8, Z2, Z21
-	VPDPWSSD     Z8, Z4, Z22
-	VPDPWSSD     Z8, Z6, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z1, Z20
-	VPDPWSSD     Z8, Z3, Z21
-	VPDPWSSD     Z8, Z5, Z22
-	VPDPWSSD     Z8, Z7, Z23
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z0, Z24
-	VPDPWSSD     Z8, Z2, Z25
-	VPDPWSSD     Z8, Z4, Z26
-	VPDPWSSD     Z8, Z6, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z1, Z24
-	VPDPWSSD     Z8, Z3, Z25
-	VPDPWSSD     Z8, Z5, Z26
-	VPDPWSSD     Z8, Z7, Z27
-	VPBROADCASTD (R13), Z8
-	VPDPWSSD     Z8, Z0, Z28
-	VPDPWSSD     Z8, Z2, Z29
-	VPDPWSSD     Z8, Z4, Z30
-	VPDPWSSD     Z8, Z6, Z31
-	VPBROADCASTD 4(R13), Z8
-	VPDPWSSD     Z8, Z1, Z28
-	VPDPWSSD     Z8, Z3, Z29
-	VPDPWSSD     Z8, Z5, Z30
-	VPDPWSSD     Z8, Z7, Z31
+	VPBROADCASTD (AX), Z0
+	VPBROADCASTD 4(AX), Z1
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPBROADCASTD 4(AX)(R9*1), Z3
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPBROADCASTD 4(AX)(R9*2), Z5
+	VPBROADCASTD (R13), Z6
+	VPBROADCASTD 4(R13), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z0, Z8, Z16
+	VPDPWSSD     Z1, Z9, Z16
+	VPDPWSSD     Z2, Z8, Z20
+	VPDPWSSD     Z3, Z9, Z20
+	VPDPWSSD     Z4, Z8, Z24
+	VPDPWSSD     Z5, Z9, Z24
+	VPDPWSSD     Z6, Z8, Z28
+	VPDPWSSD     Z7, Z9, Z28
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z0, Z8, Z17
+	VPDPWSSD     Z1, Z9, Z17
+	VPDPWSSD     Z2, Z8, Z21
+	VPDPWSSD     Z3, Z9, Z21
+	VPDPWSSD     Z4, Z8, Z25
+	VPDPWSSD     Z5, Z9, Z25
+	VPDPWSSD     Z6, Z8, Z29
+	VPDPWSSD     Z7, Z9, Z29
+	VMOVDQU32    (BX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z0, Z8, Z18
+	VPDPWSSD     Z1, Z9, Z18
+	VPDPWSSD     Z2, Z8, Z22
+	VPDPWSSD     Z3, Z9, Z22
+	VPDPWSSD     Z4, Z8, Z26
+	VPDPWSSD     Z5, Z9, Z26
+	VPDPWSSD     Z6, Z8, Z30
+	VPDPWSSD     Z7, Z9, Z30
+	VMOVDQU32    (DX)(R8*2), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z0, Z8, Z19
+	VPDPWSSD     Z1, Z9, Z19
+	VPDPWSSD     Z2, Z8, Z23
+	VPDPWSSD     Z3, Z9, Z23
+	VPDPWSSD     Z4, Z8, Z27
+	VPDPWSSD     Z5, Z9, Z27
+	VPDPWSSD     Z6, Z8, Z31
+	VPDPWSSD     Z7, Z9, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group188
+	JNE          group216
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -13657,10 +15403,10 @@ group188:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite190
+	JNE          overwrite218
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain189
+	JE           plain217
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -13740,9 +15486,9 @@ group188:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added191
+	JMP          added219
 
-plain189:
+plain217:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -13817,9 +15563,9 @@ plain189:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added191
+	JMP          added219
 
-overwrite190:
+overwrite218:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -13880,7 +15626,7 @@ overwrite190:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added191:
+added219:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -13890,9 +15636,9 @@ added191:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels187Tiles
+	JMP    panels215Tiles
 
-panels187Rows3:
+panels215Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -13913,72 +15659,72 @@ panels187Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group192:
+group220:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (BX)(R8*1), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VMOVDQU32    (BX)(R8*2), Z1
-	VPSLLW       $0x08, Z1, Z0
-	VPSRAW       $0x08, Z0, Z0
-	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPDPWSSD     Z28, Z2, Z16
+	VPDPWSSD     Z29, Z3, Z16
+	VPDPWSSD     Z30, Z2, Z20
+	VPDPWSSD     Z31, Z3, Z20
+	VPDPWSSD     Z0, Z2, Z24
+	VPDPWSSD     Z1, Z3, Z24
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPDPWSSD     Z28, Z2, Z17
+	VPDPWSSD     Z29, Z3, Z17
+	VPDPWSSD     Z30, Z2, Z21
+	VPDPWSSD     Z31, Z3, Z21
+	VPDPWSSD     Z0, Z2, Z25
+	VPDPWSSD     Z1, Z3, Z25
+	VMOVDQU32    (BX)(R8*2), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPDPWSSD     Z28, Z2, Z18
+	VPDPWSSD     Z29, Z3, Z18
+	VPDPWSSD     Z30, Z2, Z22
+	VPDPWSSD     Z31, Z3, Z22
+	VPDPWSSD     Z0, Z2, Z26
+	VPDPWSSD     Z1, Z3, Z26
 	VMOVDQU32    (DX)(R8*2), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
 	VPSRAW       $0x08, Z3, Z3
-	VPBROADCASTD (AX), Z4
-	VPDPWSSD     Z4, Z28, Z16
-	VPDPWSSD     Z4, Z30, Z17
-	VPDPWSSD     Z4, Z0, Z18
-	VPDPWSSD     Z4, Z2, Z19
-	VPBROADCASTD 4(AX), Z4
-	VPDPWSSD     Z4, Z29, Z16
-	VPDPWSSD     Z4, Z31, Z17
-	VPDPWSSD     Z4, Z1, Z18
-	VPDPWSSD     Z4, Z3, Z19
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z28, Z20
-	VPDPWSSD     Z4, Z30, Z21
-	VPDPWSSD     Z4, Z0, Z22
-	VPDPWSSD     Z4, Z2, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z4
-	VPDPWSSD     Z4, Z29, Z20
-	VPDPWSSD     Z4, Z31, Z21
-	VPDPWSSD     Z4, Z1, Z22
-	VPDPWSSD     Z4, Z3, Z23
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z28, Z24
-	VPDPWSSD     Z4, Z30, Z25
-	VPDPWSSD     Z4, Z0, Z26
-	VPDPWSSD     Z4, Z2, Z27
-	VPBROADCASTD 4(AX)(R9*2), Z4
-	VPDPWSSD     Z4, Z29, Z24
-	VPDPWSSD     Z4, Z31, Z25
-	VPDPWSSD     Z4, Z1, Z26
-	VPDPWSSD     Z4, Z3, Z27
+	VPDPWSSD     Z28, Z2, Z19
+	VPDPWSSD     Z29, Z3, Z19
+	VPDPWSSD     Z30, Z2, Z23
+	VPDPWSSD     Z31, Z3, Z23
+	VPDPWSSD     Z0, Z2, Z27
+	VPDPWSSD     Z1, Z3, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group192
+	JNE          group220
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite194
+	JNE          overwrite222
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain193
+	JE           plain221
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -14039,9 +15785,9 @@ group192:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added195
+	JMP          added223
 
-plain193:
+plain221:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -14098,9 +15844,9 @@ plain193:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added195
+	JMP          added223
 
-overwrite194:
+overwrite222:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -14147,7 +15893,7 @@ overwrite194:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added195:
+added223:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -14157,9 +15903,9 @@ added195:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels187Tiles
+	JMP    panels215Tiles
 
-panels187Rows2:
+panels215Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14176,62 +15922,62 @@ panels187Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group196:
+group224:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (BX)(R8*1), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPDPWSSD     Z24, Z28, Z16
+	VPDPWSSD     Z25, Z29, Z16
+	VPDPWSSD     Z26, Z28, Z20
+	VPDPWSSD     Z27, Z29, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPDPWSSD     Z24, Z28, Z17
+	VPDPWSSD     Z25, Z29, Z17
+	VPDPWSSD     Z26, Z28, Z21
+	VPDPWSSD     Z27, Z29, Z21
 	VMOVDQU32    (BX)(R8*2), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
 	VPSRAW       $0x08, Z29, Z29
-	VMOVDQU32    (DX)(R8*2), Z31
-	VPSLLW       $0x08, Z31, Z30
-	VPSRAW       $0x08, Z30, Z30
-	VPSRAW       $0x08, Z31, Z31
-	VPBROADCASTD (AX), Z0
-	VPDPWSSD     Z0, Z24, Z16
-	VPDPWSSD     Z0, Z26, Z17
-	VPDPWSSD     Z0, Z28, Z18
-	VPDPWSSD     Z0, Z30, Z19
-	VPBROADCASTD 4(AX), Z0
-	VPDPWSSD     Z0, Z25, Z16
-	VPDPWSSD     Z0, Z27, Z17
-	VPDPWSSD     Z0, Z29, Z18
-	VPDPWSSD     Z0, Z31, Z19
-	VPBROADCASTD (AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z24, Z20
-	VPDPWSSD     Z0, Z26, Z21
-	VPDPWSSD     Z0, Z28, Z22
-	VPDPWSSD     Z0, Z30, Z23
-	VPBROADCASTD 4(AX)(R9*1), Z0
-	VPDPWSSD     Z0, Z25, Z20
-	VPDPWSSD     Z0, Z27, Z21
-	VPDPWSSD     Z0, Z29, Z22
-	VPDPWSSD     Z0, Z31, Z23
+	VPDPWSSD     Z24, Z28, Z18
+	VPDPWSSD     Z25, Z29, Z18
+	VPDPWSSD     Z26, Z28, Z22
+	VPDPWSSD     Z27, Z29, Z22
+	VMOVDQU32    (DX)(R8*2), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPDPWSSD     Z24, Z28, Z19
+	VPDPWSSD     Z25, Z29, Z19
+	VPDPWSSD     Z26, Z28, Z23
+	VPDPWSSD     Z27, Z29, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group196
+	JNE          group224
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite198
+	JNE          overwrite226
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain197
+	JE           plain225
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -14273,9 +16019,9 @@ group196:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added199
+	JMP          added227
 
-plain197:
+plain225:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -14314,9 +16060,9 @@ plain197:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added199
+	JMP          added227
 
-overwrite198:
+overwrite226:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -14349,7 +16095,7 @@ overwrite198:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added199:
+added227:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -14359,9 +16105,9 @@ added199:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels187Tiles
+	JMP    panels215Tiles
 
-panels187Rows1:
+panels215Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14374,52 +16120,52 @@ panels187Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group200:
+group228:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
 	PREFETCHT0   192(R11)
 	ADDQ         $0x00000100, R11
-	VMOVDQU32    (BX), Z21
-	VPSLLW       $0x08, Z21, Z20
-	VPSRAW       $0x08, Z20, Z20
-	VPSRAW       $0x08, Z21, Z21
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VMOVDQU32    (BX), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPDPWSSD     Z20, Z22, Z16
+	VPDPWSSD     Z21, Z23, Z16
 	VMOVDQU32    (BX)(R8*1), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
 	VPSRAW       $0x08, Z23, Z23
-	VMOVDQU32    (BX)(R8*2), Z25
-	VPSLLW       $0x08, Z25, Z24
-	VPSRAW       $0x08, Z24, Z24
-	VPSRAW       $0x08, Z25, Z25
-	VMOVDQU32    (DX)(R8*2), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPWSSD     Z28, Z20, Z16
-	VPDPWSSD     Z28, Z22, Z17
-	VPDPWSSD     Z28, Z24, Z18
-	VPDPWSSD     Z28, Z26, Z19
-	VPBROADCASTD 4(AX), Z28
-	VPDPWSSD     Z28, Z21, Z16
-	VPDPWSSD     Z28, Z23, Z17
-	VPDPWSSD     Z28, Z25, Z18
-	VPDPWSSD     Z28, Z27, Z19
+	VPDPWSSD     Z20, Z22, Z17
+	VPDPWSSD     Z21, Z23, Z17
+	VMOVDQU32    (BX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPDPWSSD     Z20, Z22, Z18
+	VPDPWSSD     Z21, Z23, Z18
+	VMOVDQU32    (DX)(R8*2), Z23
+	VPSLLW       $0x08, Z23, Z22
+	VPSRAW       $0x08, Z22, Z22
+	VPSRAW       $0x08, Z23, Z23
+	VPDPWSSD     Z20, Z22, Z19
+	VPDPWSSD     Z21, Z23, Z19
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group200
+	JNE          group228
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite202
+	JNE          overwrite230
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain201
+	JE           plain229
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -14442,9 +16188,9 @@ group200:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added203
+	JMP          added231
 
-plain201:
+plain229:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -14465,9 +16211,9 @@ plain201:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added203
+	JMP          added231
 
-overwrite202:
+overwrite230:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -14486,7 +16232,7 @@ overwrite202:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added203:
+added231:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -14496,19 +16242,19 @@ added203:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels187Tiles
+	JMP    panels215Tiles
 
-panels187Next:
+panels215Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels187
+	JMP    panels215
 
-panels187End:
-panels204:
+panels215End:
+panels232:
 	CMPQ 32(SP), $0x02
-	JL   panels204End
+	JL   panels232End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -14519,47 +16265,47 @@ panels204:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels204Tiles:
+panels232Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels204Rows12
+	JGE  panels232Rows12
 	CMPQ CX, $0x15
-	JGE  panels204Rows11
+	JGE  panels232Rows11
 	CMPQ CX, $0x13
-	JGE  panels204Rows10
+	JGE  panels232Rows10
 	CMPQ CX, $0x11
-	JGE  panels204Rows9
+	JGE  panels232Rows9
 	CMPQ CX, $0x0f
-	JGE  panels204Rows8
+	JGE  panels232Rows8
 	CMPQ CX, $0x0d
-	JGE  panels204Rows7
+	JGE  panels232Rows7
 	CMPQ CX, $0x0c
-	JGE  panels204Rows12
+	JGE  panels232Rows12
 	CMPQ CX, $0x0b
-	JGE  panels204Rows11
+	JGE  panels232Rows11
 	CMPQ CX, $0x0a
-	JGE  panels204Rows10
+	JGE  panels232Rows10
 	CMPQ CX, $0x09
-	JGE  panels204Rows9
+	JGE  panels232Rows9
 	CMPQ CX, $0x08
-	JGE  panels204Rows8
+	JGE  panels232Rows8
 	CMPQ CX, $0x07
-	JGE  panels204Rows7
+	JGE  panels232Rows7
 	CMPQ CX, $0x06
-	JGE  panels204Rows6
+	JGE  panels232Rows6
 	CMPQ CX, $0x05
-	JGE  panels204Rows5
+	JGE  panels232Rows5
 	CMPQ CX, $0x04
-	JGE  panels204Rows4
+	JGE  panels232Rows4
 	CMPQ CX, $0x03
-	JGE  panels204Rows3
+	JGE  panels232Rows3
 	CMPQ CX, $0x02
-	JGE  panels204Rows2
+	JGE  panels232Rows2
 	CMPQ CX, $0x01
-	JGE  panels204Rows1
-	JMP  panels204Next
+	JGE  panels232Rows1
+	JMP  panels232Next
 
-panels204Rows12:
+panels232Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14596,7 +16342,7 @@ panels204Rows12:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group205:
+group233:
 	VMOVDQU32    (BX), Z9
 	VPSLLW       $0x08, Z9, Z8
 	VPSRAW       $0x08, Z8, Z8
@@ -14683,7 +16429,7 @@ group205:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group205
+	JNE          group233
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14694,10 +16440,10 @@ group205:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite207
+	JNE          overwrite235
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain206
+	JE           plain234
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -14833,9 +16579,9 @@ group205:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 	ADDQ         $0x30, 96(SP)
-	JMP          added208
+	JMP          added236
 
-plain206:
+plain234:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -14958,9 +16704,9 @@ plain206:
 	VMOVUPS      64(R11)(R9*2), Z9
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
-	JMP          added208
+	JMP          added236
 
-overwrite207:
+overwrite235:
 	VPXORD       Z9, Z9, Z9
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15061,7 +16807,7 @@ overwrite207:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 
-added208:
+added236:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15071,9 +16817,9 @@ added208:
 	IMUL3Q $0x0000000c, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows11:
+panels232Rows11:
 	// 11 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15108,7 +16854,7 @@ panels204Rows11:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group209:
+group237:
 	VMOVDQU32    (BX), Z7
 	VPSLLW       $0x08, Z7, Z6
 	VPSRAW       $0x08, Z6, Z6
@@ -15189,7 +16935,7 @@ group209:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group209
+	JNE          group237
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -15200,10 +16946,10 @@ group209:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite211
+	JNE          overwrite239
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain210
+	JE           plain238
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -15328,9 +17074,9 @@ group209:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 	ADDQ         $0x2c, 96(SP)
-	JMP          added212
+	JMP          added240
 
-plain210:
+plain238:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -15443,9 +17189,9 @@ plain210:
 	VMOVUPS      64(R11)(R9*1), Z7
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
-	JMP          added212
+	JMP          added240
 
-overwrite211:
+overwrite239:
 	VPXORD       Z7, Z7, Z7
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15538,7 +17284,7 @@ overwrite211:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 
-added212:
+added240:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15548,9 +17294,9 @@ added212:
 	IMUL3Q $0x0000000b, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows10:
+panels232Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15583,7 +17329,7 @@ panels204Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group213:
+group241:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -15658,7 +17404,7 @@ group213:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group213
+	JNE          group241
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -15669,10 +17415,10 @@ group213:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite215
+	JNE          overwrite243
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain214
+	JE           plain242
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -15786,9 +17532,9 @@ group213:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added216
+	JMP          added244
 
-plain214:
+plain242:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -15891,9 +17637,9 @@ plain214:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added216
+	JMP          added244
 
-overwrite215:
+overwrite243:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15978,7 +17724,7 @@ overwrite215:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added216:
+added244:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15988,9 +17734,9 @@ added216:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows9:
+panels232Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16019,7 +17765,7 @@ panels204Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group217:
+group245:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -16087,7 +17833,7 @@ group217:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group217
+	JNE          group245
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -16096,10 +17842,10 @@ group217:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite219
+	JNE          overwrite247
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain218
+	JE           plain246
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -16202,9 +17948,9 @@ group217:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added220
+	JMP          added248
 
-plain218:
+plain246:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -16297,9 +18043,9 @@ plain218:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added220
+	JMP          added248
 
-overwrite219:
+overwrite247:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -16376,7 +18122,7 @@ overwrite219:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added220:
+added248:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -16386,9 +18132,9 @@ added220:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows8:
+panels232Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16415,7 +18161,7 @@ panels204Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group221:
+group249:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -16477,7 +18223,7 @@ group221:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group221
+	JNE          group249
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -16486,10 +18232,10 @@ group221:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite223
+	JNE          overwrite251
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain222
+	JE           plain250
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -16581,9 +18327,9 @@ group221:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added224
+	JMP          added252
 
-plain222:
+plain250:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -16666,9 +18412,9 @@ plain222:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added224
+	JMP          added252
 
-overwrite223:
+overwrite251:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -16737,7 +18483,7 @@ overwrite223:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added224:
+added252:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -16747,9 +18493,9 @@ added224:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows7:
+panels232Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16774,7 +18520,7 @@ panels204Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group225:
+group253:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -16830,7 +18576,7 @@ group225:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group225
+	JNE          group253
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -16839,10 +18585,10 @@ group225:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite227
+	JNE          overwrite255
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain226
+	JE           plain254
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -16923,9 +18669,9 @@ group225:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added228
+	JMP          added256
 
-plain226:
+plain254:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -16998,9 +18744,9 @@ plain226:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added228
+	JMP          added256
 
-overwrite227:
+overwrite255:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17061,7 +18807,7 @@ overwrite227:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added228:
+added256:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17071,9 +18817,9 @@ added228:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows6:
+panels232Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17094,7 +18840,7 @@ panels204Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group229:
+group257:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -17143,17 +18889,17 @@ group229:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group229
+	JNE          group257
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite231
+	JNE          overwrite259
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain230
+	JE           plain258
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -17223,9 +18969,9 @@ group229:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added232
+	JMP          added260
 
-plain230:
+plain258:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -17288,9 +19034,9 @@ plain230:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added232
+	JMP          added260
 
-overwrite231:
+overwrite259:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17343,7 +19089,7 @@ overwrite231:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added232:
+added260:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17353,9 +19099,9 @@ added232:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows5:
+panels232Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17374,7 +19120,7 @@ panels204Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group233:
+group261:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -17417,17 +19163,17 @@ group233:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group233
+	JNE          group261
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite235
+	JNE          overwrite263
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain234
+	JE           plain262
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -17486,9 +19232,9 @@ group233:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added236
+	JMP          added264
 
-plain234:
+plain262:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -17541,9 +19287,9 @@ plain234:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added236
+	JMP          added264
 
-overwrite235:
+overwrite263:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17588,7 +19334,7 @@ overwrite235:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added236:
+added264:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17598,9 +19344,9 @@ added236:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows4:
+panels232Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17617,7 +19363,7 @@ panels204Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group237:
+group265:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -17654,17 +19400,17 @@ group237:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group237
+	JNE          group265
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite239
+	JNE          overwrite267
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain238
+	JE           plain266
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -17712,9 +19458,9 @@ group237:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added240
+	JMP          added268
 
-plain238:
+plain266:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -17757,9 +19503,9 @@ plain238:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added240
+	JMP          added268
 
-overwrite239:
+overwrite267:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17796,7 +19542,7 @@ overwrite239:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added240:
+added268:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17806,9 +19552,9 @@ added240:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows3:
+panels232Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17821,7 +19567,7 @@ panels204Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group241:
+group269:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -17851,15 +19597,15 @@ group241:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group241
+	JNE          group269
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite243
+	JNE          overwrite271
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain242
+	JE           plain270
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -17896,9 +19642,9 @@ group241:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added244
+	JMP          added272
 
-plain242:
+plain270:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -17931,9 +19677,9 @@ plain242:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added244
+	JMP          added272
 
-overwrite243:
+overwrite271:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17962,7 +19708,7 @@ overwrite243:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added244:
+added272:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17972,9 +19718,9 @@ added244:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows2:
+panels232Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17985,7 +19731,7 @@ panels204Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group245:
+group273:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -18009,15 +19755,15 @@ group245:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group245
+	JNE          group273
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite247
+	JNE          overwrite275
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain246
+	JE           plain274
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -18043,9 +19789,9 @@ group245:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added248
+	JMP          added276
 
-plain246:
+plain274:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -18068,9 +19814,9 @@ plain246:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added248
+	JMP          added276
 
-overwrite247:
+overwrite275:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18091,7 +19837,7 @@ overwrite247:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added248:
+added276:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18101,9 +19847,9 @@ added248:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Rows1:
+panels232Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18112,7 +19858,7 @@ panels204Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group249:
+group277:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -18130,15 +19876,15 @@ group249:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group249
+	JNE          group277
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite251
+	JNE          overwrite279
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain250
+	JE           plain278
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -18153,9 +19899,9 @@ group249:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added252
+	JMP          added280
 
-plain250:
+plain278:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -18168,9 +19914,9 @@ plain250:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added252
+	JMP          added280
 
-overwrite251:
+overwrite279:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18183,7 +19929,7 @@ overwrite251:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added252:
+added280:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18193,19 +19939,19 @@ added252:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels204Tiles
+	JMP    panels232Tiles
 
-panels204Next:
+panels232Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels204
+	JMP    panels232
 
-panels204End:
-panels253:
+panels232End:
+panels281:
 	CMPQ 32(SP), $0x01
-	JL   panels253End
+	JL   panels281End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -18216,47 +19962,47 @@ panels253:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels253Tiles:
+panels281Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels253Rows12
+	JGE  panels281Rows12
 	CMPQ CX, $0x15
-	JGE  panels253Rows11
+	JGE  panels281Rows11
 	CMPQ CX, $0x13
-	JGE  panels253Rows10
+	JGE  panels281Rows10
 	CMPQ CX, $0x11
-	JGE  panels253Rows9
+	JGE  panels281Rows9
 	CMPQ CX, $0x0f
-	JGE  panels253Rows8
+	JGE  panels281Rows8
 	CMPQ CX, $0x0d
-	JGE  panels253Rows7
+	JGE  panels281Rows7
 	CMPQ CX, $0x0c
-	JGE  panels253Rows12
+	JGE  panels281Rows12
 	CMPQ CX, $0x0b
-	JGE  panels253Rows11
+	JGE  panels281Rows11
 	CMPQ CX, $0x0a
-	JGE  panels253Rows10
+	JGE  panels281Rows10
 	CMPQ CX, $0x09
-	JGE  panels253Rows9
+	JGE  panels281Rows9
 	CMPQ CX, $0x08
-	JGE  panels253Rows8
+	JGE  panels281Rows8
 	CMPQ CX, $0x07
-	JGE  panels253Rows7
+	JGE  panels281Rows7
 	CMPQ CX, $0x06
-	JGE  panels253Rows6
+	JGE  panels281Rows6
 	CMPQ CX, $0x05
-	JGE  panels253Rows5
+	JGE  panels281Rows5
 	CMPQ CX, $0x04
-	JGE  panels253Rows4
+	JGE  panels281Rows4
 	CMPQ CX, $0x03
-	JGE  panels253Rows3
+	JGE  panels281Rows3
 	CMPQ CX, $0x02
-	JGE  panels253Rows2
+	JGE  panels281Rows2
 	CMPQ CX, $0x01
-	JGE  panels253Rows1
-	JMP  panels253Next
+	JGE  panels281Rows1
+	JMP  panels281Next
 
-panels253Rows12:
+panels281Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18281,7 +20027,7 @@ panels253Rows12:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group254:
+group282:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -18340,7 +20086,7 @@ group254:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group254
+	JNE          group282
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -18351,10 +20097,10 @@ group254:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite256
+	JNE          overwrite284
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain255
+	JE           plain283
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -18442,9 +20188,9 @@ group254:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 	ADDQ         $0x30, 96(SP)
-	JMP          added257
+	JMP          added285
 
-plain255:
+plain283:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -18519,9 +20265,9 @@ plain255:
 	VMOVUPS      (R11)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
-	JMP          added257
+	JMP          added285
 
-overwrite256:
+overwrite284:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18586,7 +20332,7 @@ overwrite256:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 
-added257:
+added285:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18596,9 +20342,9 @@ added257:
 	IMUL3Q $0x0000000c, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows11:
+panels281Rows11:
 	// 11 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18622,7 +20368,7 @@ panels253Rows11:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group258:
+group286:
 	VMOVDQU32    (BX), Z28
 	VPSLLW       $0x08, Z28, Z27
 	VPSRAW       $0x08, Z27, Z27
@@ -18677,7 +20423,7 @@ group258:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group258
+	JNE          group286
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -18688,10 +20434,10 @@ group258:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite260
+	JNE          overwrite288
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain259
+	JE           plain287
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -18772,9 +20518,9 @@ group258:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 	ADDQ         $0x2c, 96(SP)
-	JMP          added261
+	JMP          added289
 
-plain259:
+plain287:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -18843,9 +20589,9 @@ plain259:
 	VMOVUPS      (R11)(R9*1), Z28
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
-	JMP          added261
+	JMP          added289
 
-overwrite260:
+overwrite288:
 	VPXORD       Z28, Z28, Z28
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18905,7 +20651,7 @@ overwrite260:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 
-added261:
+added289:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18915,9 +20661,9 @@ added261:
 	IMUL3Q $0x0000000b, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows10:
+panels281Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18940,7 +20686,7 @@ panels253Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group262:
+group290:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -18991,7 +20737,7 @@ group262:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group262
+	JNE          group290
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -19002,10 +20748,10 @@ group262:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite264
+	JNE          overwrite292
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain263
+	JE           plain291
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -19079,9 +20825,9 @@ group262:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added265
+	JMP          added293
 
-plain263:
+plain291:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -19144,9 +20890,9 @@ plain263:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added265
+	JMP          added293
 
-overwrite264:
+overwrite292:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19201,7 +20947,7 @@ overwrite264:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added265:
+added293:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19211,9 +20957,9 @@ added265:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows9:
+panels281Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19233,7 +20979,7 @@ panels253Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group266:
+group294:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -19279,7 +21025,7 @@ group266:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group266
+	JNE          group294
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -19288,10 +21034,10 @@ group266:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite268
+	JNE          overwrite296
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain267
+	JE           plain295
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -19358,9 +21104,9 @@ group266:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added269
+	JMP          added297
 
-plain267:
+plain295:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -19417,9 +21163,9 @@ plain267:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added269
+	JMP          added297
 
-overwrite268:
+overwrite296:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19469,7 +21215,7 @@ overwrite268:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added269:
+added297:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19479,9 +21225,9 @@ added269:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows8:
+panels281Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19500,7 +21246,7 @@ panels253Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group270:
+group298:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -19542,7 +21288,7 @@ group270:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group270
+	JNE          group298
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -19551,10 +21297,10 @@ group270:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite272
+	JNE          overwrite300
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain271
+	JE           plain299
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -19614,9 +21360,9 @@ group270:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added273
+	JMP          added301
 
-plain271:
+plain299:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -19667,9 +21413,9 @@ plain271:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added273
+	JMP          added301
 
-overwrite272:
+overwrite300:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19714,7 +21460,7 @@ overwrite272:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added273:
+added301:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19724,9 +21470,9 @@ added273:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows7:
+panels281Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19744,7 +21490,7 @@ panels253Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group274:
+group302:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -19782,7 +21528,7 @@ group274:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group274
+	JNE          group302
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -19791,10 +21537,10 @@ group274:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite276
+	JNE          overwrite304
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain275
+	JE           plain303
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -19847,9 +21593,9 @@ group274:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added277
+	JMP          added305
 
-plain275:
+plain303:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -19894,9 +21640,9 @@ plain275:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added277
+	JMP          added305
 
-overwrite276:
+overwrite304:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19936,7 +21682,7 @@ overwrite276:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added277:
+added305:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19946,9 +21692,9 @@ added277:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows6:
+panels281Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19963,7 +21709,7 @@ panels253Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group278:
+group306:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -19996,17 +21742,17 @@ group278:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group278
+	JNE          group306
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite280
+	JNE          overwrite308
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain279
+	JE           plain307
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -20052,9 +21798,9 @@ group278:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added281
+	JMP          added309
 
-plain279:
+plain307:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -20093,9 +21839,9 @@ plain279:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added281
+	JMP          added309
 
-overwrite280:
+overwrite308:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20130,7 +21876,7 @@ overwrite280:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added281:
+added309:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20140,9 +21886,9 @@ added281:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows5:
+panels281Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20156,7 +21902,7 @@ panels253Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group282:
+group310:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -20185,17 +21931,17 @@ group282:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group282
+	JNE          group310
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite284
+	JNE          overwrite312
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain283
+	JE           plain311
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -20234,9 +21980,9 @@ group282:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added285
+	JMP          added313
 
-plain283:
+plain311:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -20269,9 +22015,9 @@ plain283:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added285
+	JMP          added313
 
-overwrite284:
+overwrite312:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20301,7 +22047,7 @@ overwrite284:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added285:
+added313:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20311,9 +22057,9 @@ added285:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows4:
+panels281Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20326,7 +22072,7 @@ panels253Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group286:
+group314:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -20351,17 +22097,17 @@ group286:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group286
+	JNE          group314
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite288
+	JNE          overwrite316
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain287
+	JE           plain315
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -20393,9 +22139,9 @@ group286:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added289
+	JMP          added317
 
-plain287:
+plain315:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -20422,9 +22168,9 @@ plain287:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added289
+	JMP          added317
 
-overwrite288:
+overwrite316:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20449,7 +22195,7 @@ overwrite288:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added289:
+added317:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20459,9 +22205,9 @@ added289:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows3:
+panels281Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20471,7 +22217,7 @@ panels253Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group290:
+group318:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -20491,15 +22237,15 @@ group290:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group290
+	JNE          group318
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite292
+	JNE          overwrite320
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain291
+	JE           plain319
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -20524,9 +22270,9 @@ group290:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added293
+	JMP          added321
 
-plain291:
+plain319:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -20547,9 +22293,9 @@ plain291:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added293
+	JMP          added321
 
-overwrite292:
+overwrite320:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20569,7 +22315,7 @@ overwrite292:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added293:
+added321:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20579,9 +22325,9 @@ added293:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows2:
+panels281Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20590,7 +22336,7 @@ panels253Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group294:
+group322:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -20606,15 +22352,15 @@ group294:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group294
+	JNE          group322
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite296
+	JNE          overwrite324
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain295
+	JE           plain323
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -20632,9 +22378,9 @@ group294:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added297
+	JMP          added325
 
-plain295:
+plain323:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -20649,9 +22395,9 @@ plain295:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added297
+	JMP          added325
 
-overwrite296:
+overwrite324:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20666,7 +22412,7 @@ overwrite296:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added297:
+added325:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20676,9 +22422,9 @@ added297:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Rows1:
+panels281Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -20686,7 +22432,7 @@ panels253Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group298:
+group326:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -20698,15 +22444,15 @@ group298:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group298
+	JNE          group326
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite300
+	JNE          overwrite328
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain299
+	JE           plain327
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -20717,9 +22463,9 @@ group298:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added301
+	JMP          added329
 
-plain299:
+plain327:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -20728,9 +22474,9 @@ plain299:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added301
+	JMP          added329
 
-overwrite300:
+overwrite328:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20740,7 +22486,7 @@ overwrite300:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added301:
+added329:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20750,16 +22496,16 @@ added301:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels253Tiles
+	JMP    panels281Tiles
 
-panels253Next:
+panels281Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels253
+	JMP    panels281
 
-panels253End:
+panels281End:
 	VZEROUPPER
 	RET
 
@@ -20802,11 +22548,11 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x04
-	JG      panels302End
+	JG      panels330End
 
-panels302:
+panels330:
 	CMPQ 32(SP), $0x04
-	JL   panels302End
+	JL   panels330End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -20817,23 +22563,23 @@ panels302:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels302Tiles:
+panels330Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels302Rows4
+	JGE  panels330Rows4
 	CMPQ CX, $0x05
-	JGE  panels302Rows3
+	JGE  panels330Rows3
 	CMPQ CX, $0x04
-	JGE  panels302Rows4
+	JGE  panels330Rows4
 	CMPQ CX, $0x03
-	JGE  panels302Rows3
+	JGE  panels330Rows3
 	CMPQ CX, $0x02
-	JGE  panels302Rows2
+	JGE  panels330Rows2
 	CMPQ CX, $0x01
-	JGE  panels302Rows1
-	JMP  panels302Next
+	JGE  panels330Rows1
+	JMP  panels330Next
 
-panels302Rows4:
+panels330Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -20866,7 +22612,7 @@ panels302Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group303:
+group331:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -20901,7 +22647,7 @@ group303:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group303
+	JNE          group331
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -20909,7 +22655,7 @@ group303:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite305
+	JNE          overwrite333
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -20984,9 +22730,9 @@ group303:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added306
+	JMP          added334
 
-overwrite305:
+overwrite333:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21047,7 +22793,7 @@ overwrite305:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added306:
+added334:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21058,9 +22804,9 @@ added306:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels302Tiles
+	JMP    panels330Tiles
 
-panels302Rows3:
+panels330Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -21086,7 +22832,7 @@ panels302Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group307:
+group335:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -21115,13 +22861,13 @@ group307:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group307
+	JNE          group335
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite309
+	JNE          overwrite337
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -21178,9 +22924,9 @@ group307:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added310
+	JMP          added338
 
-overwrite309:
+overwrite337:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21227,7 +22973,7 @@ overwrite309:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added310:
+added338:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21238,9 +22984,9 @@ added310:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels302Tiles
+	JMP    panels330Tiles
 
-panels302Rows2:
+panels330Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -21261,7 +23007,7 @@ panels302Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group311:
+group339:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -21285,13 +23031,13 @@ group311:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group311
+	JNE          group339
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite313
+	JNE          overwrite341
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -21330,9 +23076,9 @@ group311:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added314
+	JMP          added342
 
-overwrite313:
+overwrite341:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21365,7 +23111,7 @@ overwrite313:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added314:
+added342:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21376,9 +23122,9 @@ added314:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels302Tiles
+	JMP    panels330Tiles
 
-panels302Rows1:
+panels330Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -21394,7 +23140,7 @@ panels302Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group315:
+group343:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -21413,13 +23159,13 @@ group315:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group315
+	JNE          group343
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite317
+	JNE          overwrite345
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -21440,9 +23186,9 @@ group315:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added318
+	JMP          added346
 
-overwrite317:
+overwrite345:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21461,7 +23207,7 @@ overwrite317:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added318:
+added346:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21472,19 +23218,22 @@ added318:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels302Tiles
+	JMP    panels330Tiles
 
-panels302Next:
+panels330Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels302
+	JMP    panels330
 
-panels302End:
-panels319:
-	CMPQ 32(SP), $0x02
-	JL   panels319End
+panels330End:
+	CMPQ 40(SP), $0x04
+	JG   panels347End
+
+panels347:
+	CMPQ 32(SP), $0x04
+	JL   panels347End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -21495,47 +23244,725 @@ panels319:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels319Tiles:
+panels347Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels347Rows4
+	CMPQ CX, $0x05
+	JGE  panels347Rows3
+	CMPQ CX, $0x04
+	JGE  panels347Rows4
+	CMPQ CX, $0x03
+	JGE  panels347Rows3
+	CMPQ CX, $0x02
+	JGE  panels347Rows2
+	CMPQ CX, $0x01
+	JGE  panels347Rows1
+	JMP  panels347Next
+
+panels347Rows4:
+	// 4 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VMOVDQA32    Z28, Z30
+	VMOVDQA32    Z28, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group348:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPXORD       (BX)(R8*2), Z12, Z2
+	VPXORD       (DX)(R8*2), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z0, Z16
+	VPDPBUSD     Z4, Z1, Z17
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z0, Z20
+	VPDPBUSD     Z4, Z1, Z21
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z0, Z24
+	VPDPBUSD     Z4, Z1, Z25
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z0, Z28
+	VPDPBUSD     Z4, Z1, Z29
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group348
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite350
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R13)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R13)
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      128(R13), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 128(R13)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      192(R13), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 192(R13)
+	JMP          added351
+
+overwrite350:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R13)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R13)
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, 128(R13)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 192(R13)
+
+added351:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels347Tiles
+
+panels347Rows3:
+	// 3 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VMOVDQA32    Z24, Z26
+	VMOVDQA32    Z24, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group352:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPXORD       (BX)(R8*2), Z12, Z30
+	VPXORD       (DX)(R8*2), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z28, Z16
+	VPDPBUSD     Z0, Z29, Z17
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z28, Z20
+	VPDPBUSD     Z0, Z29, Z21
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z28, Z24
+	VPDPBUSD     Z0, Z29, Z25
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group352
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite354
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      128(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      192(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+	JMP          added355
+
+overwrite354:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (AX)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(AX)(R9*2)
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, 128(AX)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 192(AX)(R9*2)
+
+added355:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels347Tiles
+
+panels347Rows2:
+	// 2 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VMOVDQA32    Z20, Z22
+	VMOVDQA32    Z20, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group356:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPXORD       (BX)(R8*2), Z12, Z26
+	VPXORD       (DX)(R8*2), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z24, Z16
+	VPDPBUSD     Z28, Z25, Z17
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z24, Z20
+	VPDPBUSD     Z28, Z25, Z21
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group356
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite358
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      128(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      192(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+	JMP          added359
+
+overwrite358:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*1)
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, 128(AX)(R9*1)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 192(AX)(R9*1)
+
+added359:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels347Tiles
+
+panels347Rows1:
+	// 1 rows × 64 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VMOVDQA32    Z16, Z18
+	VMOVDQA32    Z16, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	LEAQ         (BX)(R8*1), DX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group360:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT0   128(R11)
+	PREFETCHT0   192(R11)
+	ADDQ         $0x00000100, R11
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPXORD       (BX)(R8*2), Z12, Z22
+	VPXORD       (DX)(R8*2), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z20, Z16
+	VPDPBUSD     Z24, Z21, Z17
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	ADDQ         R10, BX
+	ADDQ         R10, DX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group360
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite362
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      128(AX), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      192(AX), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+	JMP          added363
+
+overwrite362:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+
+added363:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels347Tiles
+
+panels347Next:
+	ADDQ   $0x00000100, (SP)
+	IMUL3Q $0x00000004, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x04, 32(SP)
+	JMP    panels347
+
+panels347End:
+panels364:
+	CMPQ 32(SP), $0x02
+	JL   panels364End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels364Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels319Rows12
+	JGE  panels364Rows12
 	CMPQ CX, $0x15
-	JGE  panels319Rows11
+	JGE  panels364Rows11
 	CMPQ CX, $0x13
-	JGE  panels319Rows10
+	JGE  panels364Rows10
 	CMPQ CX, $0x11
-	JGE  panels319Rows9
+	JGE  panels364Rows9
 	CMPQ CX, $0x0f
-	JGE  panels319Rows8
+	JGE  panels364Rows8
 	CMPQ CX, $0x0d
-	JGE  panels319Rows7
+	JGE  panels364Rows7
 	CMPQ CX, $0x0c
-	JGE  panels319Rows12
+	JGE  panels364Rows12
 	CMPQ CX, $0x0b
-	JGE  panels319Rows11
+	JGE  panels364Rows11
 	CMPQ CX, $0x0a
-	JGE  panels319Rows10
+	JGE  panels364Rows10
 	CMPQ CX, $0x09
-	JGE  panels319Rows9
+	JGE  panels364Rows9
 	CMPQ CX, $0x08
-	JGE  panels319Rows8
+	JGE  panels364Rows8
 	CMPQ CX, $0x07
-	JGE  panels319Rows7
+	JGE  panels364Rows7
 	CMPQ CX, $0x06
-	JGE  panels319Rows6
+	JGE  panels364Rows6
 	CMPQ CX, $0x05
-	JGE  panels319Rows5
+	JGE  panels364Rows5
 	CMPQ CX, $0x04
-	JGE  panels319Rows4
+	JGE  panels364Rows4
 	CMPQ CX, $0x03
-	JGE  panels319Rows3
+	JGE  panels364Rows3
 	CMPQ CX, $0x02
-	JGE  panels319Rows2
+	JGE  panels364Rows2
 	CMPQ CX, $0x01
-	JGE  panels319Rows1
-	JMP  panels319Next
+	JGE  panels364Rows1
+	JMP  panels364Next
 
-panels319Rows12:
+panels364Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -21586,7 +24013,7 @@ panels319Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group320:
+group365:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -21631,7 +24058,7 @@ group320:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group320
+	JNE          group365
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21642,7 +24069,7 @@ group320:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite322
+	JNE          overwrite367
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -21765,9 +24192,9 @@ group320:
 	VMOVUPS      64(R11)(R9*2), Z9
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
-	JMP          added323
+	JMP          added368
 
-overwrite322:
+overwrite367:
 	VPXORD       Z9, Z9, Z9
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21868,7 +24295,7 @@ overwrite322:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 
-added323:
+added368:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21879,9 +24306,9 @@ added323:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows11:
+panels364Rows11:
 	// 11 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -21929,7 +24356,7 @@ panels319Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group324:
+group369:
 	VPXORD       (BX), Z12, Z6
 	VPXORD       (BX)(R8*1), Z12, Z7
 	VPBROADCASTD (AX), Z8
@@ -21971,7 +24398,7 @@ group324:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group324
+	JNE          group369
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21982,7 +24409,7 @@ group324:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite326
+	JNE          overwrite371
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -22095,9 +24522,9 @@ group324:
 	VMOVUPS      64(R11)(R9*1), Z7
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
-	JMP          added327
+	JMP          added372
 
-overwrite326:
+overwrite371:
 	VPXORD       Z7, Z7, Z7
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22190,7 +24617,7 @@ overwrite326:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 
-added327:
+added372:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22201,9 +24628,9 @@ added327:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows10:
+panels364Rows10:
 	// 10 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -22248,7 +24675,7 @@ panels319Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group328:
+group373:
 	VPXORD       (BX), Z12, Z4
 	VPXORD       (BX)(R8*1), Z12, Z5
 	VPBROADCASTD (AX), Z6
@@ -22287,7 +24714,7 @@ group328:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group328
+	JNE          group373
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -22298,7 +24725,7 @@ group328:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite330
+	JNE          overwrite375
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -22401,9 +24828,9 @@ group328:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added331
+	JMP          added376
 
-overwrite330:
+overwrite375:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22488,7 +24915,7 @@ overwrite330:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added331:
+added376:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22499,9 +24926,9 @@ added331:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows9:
+panels364Rows9:
 	// 9 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -22541,7 +24968,7 @@ panels319Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group332:
+group377:
 	VPXORD       (BX), Z12, Z2
 	VPXORD       (BX)(R8*1), Z12, Z3
 	VPBROADCASTD (AX), Z4
@@ -22576,7 +25003,7 @@ group332:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group332
+	JNE          group377
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -22585,7 +25012,7 @@ group332:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite334
+	JNE          overwrite379
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -22678,9 +25105,9 @@ group332:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added335
+	JMP          added380
 
-overwrite334:
+overwrite379:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22757,7 +25184,7 @@ overwrite334:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added335:
+added380:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22768,9 +25195,9 @@ added335:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows8:
+panels364Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -22807,7 +25234,7 @@ panels319Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group336:
+group381:
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPBROADCASTD (AX), Z2
@@ -22839,7 +25266,7 @@ group336:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group336
+	JNE          group381
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -22848,7 +25275,7 @@ group336:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite338
+	JNE          overwrite383
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -22931,9 +25358,9 @@ group336:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added339
+	JMP          added384
 
-overwrite338:
+overwrite383:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23002,7 +25429,7 @@ overwrite338:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added339:
+added384:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23013,9 +25440,9 @@ added339:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows7:
+panels364Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23049,7 +25476,7 @@ panels319Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group340:
+group385:
 	VPXORD       (BX), Z12, Z30
 	VPXORD       (BX)(R8*1), Z12, Z31
 	VPBROADCASTD (AX), Z0
@@ -23078,7 +25505,7 @@ group340:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group340
+	JNE          group385
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -23087,7 +25514,7 @@ group340:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite342
+	JNE          overwrite387
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -23160,9 +25587,9 @@ group340:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added343
+	JMP          added388
 
-overwrite342:
+overwrite387:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23223,7 +25650,7 @@ overwrite342:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added343:
+added388:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23234,9 +25661,9 @@ added343:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows6:
+panels364Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23265,7 +25692,7 @@ panels319Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group344:
+group389:
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPBROADCASTD (AX), Z30
@@ -23290,14 +25717,14 @@ group344:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group344
+	JNE          group389
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite346
+	JNE          overwrite391
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -23360,9 +25787,9 @@ group344:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added347
+	JMP          added392
 
-overwrite346:
+overwrite391:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23415,7 +25842,7 @@ overwrite346:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added347:
+added392:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23426,9 +25853,9 @@ added347:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows5:
+panels364Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23454,7 +25881,7 @@ panels319Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group348:
+group393:
 	VPXORD       (BX), Z12, Z26
 	VPXORD       (BX)(R8*1), Z12, Z27
 	VPBROADCASTD (AX), Z28
@@ -23476,14 +25903,14 @@ group348:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group348
+	JNE          group393
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite350
+	JNE          overwrite395
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -23536,9 +25963,9 @@ group348:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added351
+	JMP          added396
 
-overwrite350:
+overwrite395:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23583,7 +26010,7 @@ overwrite350:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added351:
+added396:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23594,9 +26021,9 @@ added351:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows4:
+panels364Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23619,7 +26046,7 @@ panels319Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group352:
+group397:
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPBROADCASTD (AX), Z26
@@ -23638,14 +26065,14 @@ group352:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group352
+	JNE          group397
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite354
+	JNE          overwrite399
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -23688,9 +26115,9 @@ group352:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added355
+	JMP          added400
 
-overwrite354:
+overwrite399:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23727,7 +26154,7 @@ overwrite354:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added355:
+added400:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23738,9 +26165,9 @@ added355:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows3:
+panels364Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23758,7 +26185,7 @@ panels319Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group356:
+group401:
 	VPXORD       (BX), Z12, Z22
 	VPXORD       (BX)(R8*1), Z12, Z23
 	VPBROADCASTD (AX), Z24
@@ -23773,12 +26200,12 @@ group356:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group356
+	JNE          group401
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite358
+	JNE          overwrite403
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -23811,9 +26238,9 @@ group356:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added359
+	JMP          added404
 
-overwrite358:
+overwrite403:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23842,7 +26269,7 @@ overwrite358:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added359:
+added404:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23853,9 +26280,9 @@ added359:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows2:
+panels364Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23870,7 +26297,7 @@ panels319Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group360:
+group405:
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPBROADCASTD (AX), Z22
@@ -23882,12 +26309,12 @@ group360:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group360
+	JNE          group405
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite362
+	JNE          overwrite407
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -23910,9 +26337,9 @@ group360:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added363
+	JMP          added408
 
-overwrite362:
+overwrite407:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23933,7 +26360,7 @@ overwrite362:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added363:
+added408:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23944,9 +26371,9 @@ added363:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Rows1:
+panels364Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23958,7 +26385,7 @@ panels319Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group364:
+group409:
 	VPXORD       (BX), Z12, Z18
 	VPXORD       (BX)(R8*1), Z12, Z19
 	VPBROADCASTD (AX), Z20
@@ -23967,12 +26394,12 @@ group364:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group364
+	JNE          group409
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite366
+	JNE          overwrite411
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -23985,9 +26412,9 @@ group364:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added367
+	JMP          added412
 
-overwrite366:
+overwrite411:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24000,7 +26427,7 @@ overwrite366:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added367:
+added412:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24011,19 +26438,19 @@ added367:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels319Tiles
+	JMP    panels364Tiles
 
-panels319Next:
+panels364Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels319
+	JMP    panels364
 
-panels319End:
-panels368:
+panels364End:
+panels413:
 	CMPQ 32(SP), $0x01
-	JL   panels368End
+	JL   panels413End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -24034,47 +26461,47 @@ panels368:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels368Tiles:
+panels413Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels368Rows12
+	JGE  panels413Rows12
 	CMPQ CX, $0x15
-	JGE  panels368Rows11
+	JGE  panels413Rows11
 	CMPQ CX, $0x13
-	JGE  panels368Rows10
+	JGE  panels413Rows10
 	CMPQ CX, $0x11
-	JGE  panels368Rows9
+	JGE  panels413Rows9
 	CMPQ CX, $0x0f
-	JGE  panels368Rows8
+	JGE  panels413Rows8
 	CMPQ CX, $0x0d
-	JGE  panels368Rows7
+	JGE  panels413Rows7
 	CMPQ CX, $0x0c
-	JGE  panels368Rows12
+	JGE  panels413Rows12
 	CMPQ CX, $0x0b
-	JGE  panels368Rows11
+	JGE  panels413Rows11
 	CMPQ CX, $0x0a
-	JGE  panels368Rows10
+	JGE  panels413Rows10
 	CMPQ CX, $0x09
-	JGE  panels368Rows9
+	JGE  panels413Rows9
 	CMPQ CX, $0x08
-	JGE  panels368Rows8
+	JGE  panels413Rows8
 	CMPQ CX, $0x07
-	JGE  panels368Rows7
+	JGE  panels413Rows7
 	CMPQ CX, $0x06
-	JGE  panels368Rows6
+	JGE  panels413Rows6
 	CMPQ CX, $0x05
-	JGE  panels368Rows5
+	JGE  panels413Rows5
 	CMPQ CX, $0x04
-	JGE  panels368Rows4
+	JGE  panels413Rows4
 	CMPQ CX, $0x03
-	JGE  panels368Rows3
+	JGE  panels413Rows3
 	CMPQ CX, $0x02
-	JGE  panels368Rows2
+	JGE  panels413Rows2
 	CMPQ CX, $0x01
-	JGE  panels368Rows1
-	JMP  panels368Next
+	JGE  panels413Rows1
+	JMP  panels413Next
 
-panels368Rows12:
+panels413Rows12:
 	// 12 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24113,7 +26540,7 @@ panels368Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group369:
+group414:
 	VPXORD       (BX), Z12, Z28
 	VPBROADCASTD (AX), Z29
 	VPDPBUSD     Z29, Z28, Z16
@@ -24145,7 +26572,7 @@ group369:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group369
+	JNE          group414
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24156,7 +26583,7 @@ group369:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite371
+	JNE          overwrite416
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -24231,9 +26658,9 @@ group369:
 	VMOVUPS      (R11)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
-	JMP          added372
+	JMP          added417
 
-overwrite371:
+overwrite416:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24298,7 +26725,7 @@ overwrite371:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 
-added372:
+added417:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24309,9 +26736,9 @@ added372:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows11:
+panels413Rows11:
 	// 11 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24348,7 +26775,7 @@ panels368Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group373:
+group418:
 	VPXORD       (BX), Z12, Z27
 	VPBROADCASTD (AX), Z28
 	VPDPBUSD     Z28, Z27, Z16
@@ -24378,7 +26805,7 @@ group373:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group373
+	JNE          group418
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24389,7 +26816,7 @@ group373:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite375
+	JNE          overwrite420
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -24458,9 +26885,9 @@ group373:
 	VMOVUPS      (R11)(R9*1), Z28
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
-	JMP          added376
+	JMP          added421
 
-overwrite375:
+overwrite420:
 	VPXORD       Z28, Z28, Z28
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24520,7 +26947,7 @@ overwrite375:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 
-added376:
+added421:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24531,9 +26958,9 @@ added376:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows10:
+panels413Rows10:
 	// 10 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24568,7 +26995,7 @@ panels368Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group377:
+group422:
 	VPXORD       (BX), Z12, Z26
 	VPBROADCASTD (AX), Z27
 	VPDPBUSD     Z27, Z26, Z16
@@ -24596,7 +27023,7 @@ group377:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group377
+	JNE          group422
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24607,7 +27034,7 @@ group377:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite379
+	JNE          overwrite424
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -24670,9 +27097,9 @@ group377:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added380
+	JMP          added425
 
-overwrite379:
+overwrite424:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24727,7 +27154,7 @@ overwrite379:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added380:
+added425:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24738,9 +27165,9 @@ added380:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows9:
+panels413Rows9:
 	// 9 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24771,7 +27198,7 @@ panels368Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group381:
+group426:
 	VPXORD       (BX), Z12, Z25
 	VPBROADCASTD (AX), Z26
 	VPDPBUSD     Z26, Z25, Z16
@@ -24796,7 +27223,7 @@ group381:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group381
+	JNE          group426
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24805,7 +27232,7 @@ group381:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite383
+	JNE          overwrite428
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -24862,9 +27289,9 @@ group381:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added384
+	JMP          added429
 
-overwrite383:
+overwrite428:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24914,7 +27341,7 @@ overwrite383:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added384:
+added429:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24925,9 +27352,9 @@ added384:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows8:
+panels413Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24956,7 +27383,7 @@ panels368Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group385:
+group430:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -24979,7 +27406,7 @@ group385:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group385
+	JNE          group430
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24988,7 +27415,7 @@ group385:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite387
+	JNE          overwrite432
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -25039,9 +27466,9 @@ group385:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added388
+	JMP          added433
 
-overwrite387:
+overwrite432:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25086,7 +27513,7 @@ overwrite387:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added388:
+added433:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25097,9 +27524,9 @@ added388:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows7:
+panels413Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25126,7 +27553,7 @@ panels368Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group389:
+group434:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -25147,7 +27574,7 @@ group389:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group389
+	JNE          group434
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -25156,7 +27583,7 @@ group389:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite391
+	JNE          overwrite436
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -25201,9 +27628,9 @@ group389:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added392
+	JMP          added437
 
-overwrite391:
+overwrite436:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25243,7 +27670,7 @@ overwrite391:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added392:
+added437:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25254,9 +27681,9 @@ added392:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows6:
+panels413Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25279,7 +27706,7 @@ panels368Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group393:
+group438:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -25297,14 +27724,14 @@ group393:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group393
+	JNE          group438
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite395
+	JNE          overwrite440
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -25343,9 +27770,9 @@ group393:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added396
+	JMP          added441
 
-overwrite395:
+overwrite440:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25380,7 +27807,7 @@ overwrite395:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added396:
+added441:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25391,9 +27818,9 @@ added396:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows5:
+panels413Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25414,7 +27841,7 @@ panels368Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group397:
+group442:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -25430,14 +27857,14 @@ group397:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group397
+	JNE          group442
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite399
+	JNE          overwrite444
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -25470,9 +27897,9 @@ group397:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added400
+	JMP          added445
 
-overwrite399:
+overwrite444:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25502,7 +27929,7 @@ overwrite399:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added400:
+added445:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25513,9 +27940,9 @@ added400:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows4:
+panels413Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25534,7 +27961,7 @@ panels368Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group401:
+group446:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -25548,14 +27975,14 @@ group401:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group401
+	JNE          group446
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite403
+	JNE          overwrite448
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -25582,9 +28009,9 @@ group401:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added404
+	JMP          added449
 
-overwrite403:
+overwrite448:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25609,7 +28036,7 @@ overwrite403:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added404:
+added449:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25620,9 +28047,9 @@ added404:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows3:
+panels413Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25637,7 +28064,7 @@ panels368Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group405:
+group450:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -25648,12 +28075,12 @@ group405:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group405
+	JNE          group450
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite407
+	JNE          overwrite452
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -25674,9 +28101,9 @@ group405:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added408
+	JMP          added453
 
-overwrite407:
+overwrite452:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25696,7 +28123,7 @@ overwrite407:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added408:
+added453:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25707,9 +28134,9 @@ added408:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows2:
+panels413Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25722,7 +28149,7 @@ panels368Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group409:
+group454:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -25731,12 +28158,12 @@ group409:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group409
+	JNE          group454
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite411
+	JNE          overwrite456
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -25751,9 +28178,9 @@ group409:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added412
+	JMP          added457
 
-overwrite411:
+overwrite456:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25768,7 +28195,7 @@ overwrite411:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added412:
+added457:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25779,9 +28206,9 @@ added412:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Rows1:
+panels413Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25792,19 +28219,19 @@ panels368Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group413:
+group458:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group413
+	JNE          group458
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite415
+	JNE          overwrite460
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -25813,9 +28240,9 @@ group413:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added416
+	JMP          added461
 
-overwrite415:
+overwrite460:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25825,7 +28252,7 @@ overwrite415:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added416:
+added461:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25836,16 +28263,16 @@ added416:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels368Tiles
+	JMP    panels413Tiles
 
-panels368Next:
+panels413Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels368
+	JMP    panels413
 
-panels368End:
+panels413End:
 	VZEROUPPER
 	RET
 
@@ -25939,26 +28366,26 @@ tail2:
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
 	TESTQ      $0x00000004, R10
-	JE         part417
+	JE         part462
 	VMOVD      X5, (R11)
 	VPSRLDQ    $0x04, X5, X5
 	ADDQ       $0x04, R11
 
-part417:
+part462:
 	TESTQ   $0x00000002, R10
-	JE      part418
+	JE      part463
 	VPEXTRW $0x00, X5, (R11)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ    $0x02, R11
 
-part418:
+part463:
 	TESTQ   $0x00000001, R10
-	JE      part419
+	JE      part464
 	VPEXTRB $0x00, X5, (R11)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ    $0x01, R11
 
-part419:
+part464:
 end2:
 	TESTQ        DX, DX
 	JE           next
@@ -26983,7 +29410,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow429
+	JE           maxOfRow474
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -26995,7 +29422,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow429
+	JE           maxOfRow474
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27007,7 +29434,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow429
+	JE           maxOfRow474
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27019,7 +29446,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow429:
+maxOfRow474:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -27032,7 +29459,7 @@ maxOfRow429:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow430
+	JE           maxOfRow475
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27044,7 +29471,7 @@ maxOfRow429:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow430
+	JE           maxOfRow475
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27056,7 +29483,7 @@ maxOfRow429:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow430
+	JE           maxOfRow475
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27068,7 +29495,7 @@ maxOfRow429:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow430:
+maxOfRow475:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -27084,7 +29511,7 @@ maxOfRow430:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow431
+	JE           maxOfRow476
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27096,7 +29523,7 @@ maxOfRow430:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow431
+	JE           maxOfRow476
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27108,7 +29535,7 @@ maxOfRow430:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow431
+	JE           maxOfRow476
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -27120,7 +29547,7 @@ maxOfRow430:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow431:
+maxOfRow476:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -27133,7 +29560,7 @@ maxOfRow431:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow432
+	JE           maxOfRow477
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27145,7 +29572,7 @@ maxOfRow431:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow432
+	JE           maxOfRow477
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27157,7 +29584,7 @@ maxOfRow431:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow432
+	JE           maxOfRow477
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27169,7 +29596,7 @@ maxOfRow431:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow432:
+maxOfRow477:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -27185,7 +29612,7 @@ maxOfRow432:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow433
+	JE           maxOfRow478
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27197,7 +29624,7 @@ maxOfRow432:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow433
+	JE           maxOfRow478
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27209,7 +29636,7 @@ maxOfRow432:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow433
+	JE           maxOfRow478
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -27221,7 +29648,7 @@ maxOfRow432:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow433:
+maxOfRow478:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -27234,7 +29661,7 @@ maxOfRow433:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow434
+	JE           maxOfRow479
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27246,7 +29673,7 @@ maxOfRow433:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow434
+	JE           maxOfRow479
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27258,7 +29685,7 @@ maxOfRow433:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow434
+	JE           maxOfRow479
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27270,7 +29697,7 @@ maxOfRow433:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow434:
+maxOfRow479:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -27286,7 +29713,7 @@ maxOfRow434:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow435
+	JE           maxOfRow480
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27298,7 +29725,7 @@ maxOfRow434:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow435
+	JE           maxOfRow480
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27310,7 +29737,7 @@ maxOfRow434:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow435
+	JE           maxOfRow480
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -27322,7 +29749,7 @@ maxOfRow434:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow435:
+maxOfRow480:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -27335,7 +29762,7 @@ maxOfRow435:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow436
+	JE           maxOfRow481
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27347,7 +29774,7 @@ maxOfRow435:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow436
+	JE           maxOfRow481
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27359,7 +29786,7 @@ maxOfRow435:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow436
+	JE           maxOfRow481
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -27371,7 +29798,7 @@ maxOfRow435:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow436:
+maxOfRow481:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -27408,7 +29835,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow437
+	JE           maxOfRow482
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27420,7 +29847,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow437
+	JE           maxOfRow482
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27432,7 +29859,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow437
+	JE           maxOfRow482
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -27444,7 +29871,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow437:
+maxOfRow482:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -29099,22 +31526,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow447
+	JE        maxOfRow492
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow447
+	JE        maxOfRow492
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow447
+	JE        maxOfRow492
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow447:
+maxOfRow492:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -29122,22 +31549,22 @@ maxOfRow447:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow448
+	JE            maxOfRow493
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow448
+	JE            maxOfRow493
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow448
+	JE            maxOfRow493
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow448:
+maxOfRow493:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -29148,22 +31575,22 @@ maxOfRow448:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow449
+	JE            maxOfRow494
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow449
+	JE            maxOfRow494
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow449
+	JE            maxOfRow494
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow449:
+maxOfRow494:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -29171,22 +31598,22 @@ maxOfRow449:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow450
+	JE            maxOfRow495
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow450
+	JE            maxOfRow495
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow450
+	JE            maxOfRow495
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow450:
+maxOfRow495:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -29197,22 +31624,22 @@ maxOfRow450:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow451
+	JE            maxOfRow496
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow451
+	JE            maxOfRow496
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow451
+	JE            maxOfRow496
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow451:
+maxOfRow496:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -29220,22 +31647,22 @@ maxOfRow451:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow452
+	JE            maxOfRow497
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow452
+	JE            maxOfRow497
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow452
+	JE            maxOfRow497
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow452:
+maxOfRow497:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -29246,22 +31673,22 @@ maxOfRow452:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow453
+	JE            maxOfRow498
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow453
+	JE            maxOfRow498
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow453
+	JE            maxOfRow498
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow453:
+maxOfRow498:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -29269,22 +31696,22 @@ maxOfRow453:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow454
+	JE            maxOfRow499
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow454
+	JE            maxOfRow499
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow454
+	JE            maxOfRow499
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow454:
+maxOfRow499:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -29316,22 +31743,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow455
+	JE        maxOfRow500
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow455
+	JE        maxOfRow500
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow455
+	JE        maxOfRow500
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow455:
+maxOfRow500:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

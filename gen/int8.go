@@ -59,6 +59,14 @@ var (
 		groups: []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
 )
 
+// int8InOrder is what few rows take first of what they read: in the order in which it lies in
+// memory, which is panel by panel of keys and of a matrix, and rows of 8 panels of values.
+var int8InOrder = map[int8Operation]typedGroup{
+	scoreInt8:      {1, 4, 1, 4},
+	accumulateInt8: {8, 2, 1, 2},
+	multiplyInt8:   {4, 4, 1, 4},
+}
+
 // int8Program emits one kernel.
 type int8Program struct {
 	int8Set
@@ -77,8 +85,8 @@ type int8Program struct {
 	overwrite, request                       Mem // the next address that few rows prefetch
 }
 
-// int8Request is the next address that a tile of few rows prefetches.
-var int8Request = a9
+// Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
+var int8Request, int8Fifth = a9, a6
 
 func int8Kernel(set int8Set, operation int8Operation) {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
@@ -91,7 +99,11 @@ func int8Kernel(set int8Set, operation int8Operation) {
 		&p.cStride, &p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.overwrite,
 		&p.request)
 	p.arguments()
-	for _, g := range set.groups {
+	groups := set.groups
+	if set.wide {
+		groups = append([]typedGroup{int8InOrder[operation]}, groups...)
+	}
+	for _, g := range groups {
 		p.group(g)
 	}
 	VZEROUPPER()
@@ -228,8 +240,11 @@ func (p *int8Program) tile(r int) {
 	MOVQ(p.aStride, aStride)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.b, b0)
-	if p.n == 4 {
+	if p.n >= 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
+	}
+	if p.n == 8 {
+		LEAQ(Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 4}, int8Fifth)
 	}
 	if p.prefetches {
 		MOVQ(p.request, int8Request)
@@ -242,8 +257,11 @@ func (p *int8Program) tile(r int) {
 	}
 	p.step(r)
 	ADDQ(bStride, b0)
-	if p.n == 4 {
+	if p.n >= 4 {
 		ADDQ(bStride, avx512Temp)
+	}
+	if p.n == 8 {
+		ADDQ(bStride, int8Fifth)
 	}
 	for i := 0; i < r; i += 3 {
 		ADDQ(imm(p.groupBytes()), avx512RowPointers[i/3])
@@ -325,20 +343,14 @@ func (p *int8Program) step(r int) {
 		return
 	}
 	free := p.regs[r*p.n*p.vecs:]
+	if p.prefetches {
+		p.stepByPanels(r, free[:2*r], free[2*r:])
+		return
+	}
 	pairs := free[:2*p.n*p.vecs] // even and odd bytes of each vector
 	row, product := free[len(pairs)], free[len(free)-1]
-	for x := range p.n {
-		for v := range p.vecs {
-			even, odd := pairs[2*(x*p.vecs+v)], pairs[2*(x*p.vecs+v)+1]
-			if p.wide {
-				VMOVDQU32(p.panel(x), odd)
-			} else {
-				VMOVDQU(p.panel(x).Offset(v*p.size), odd)
-			}
-			VPSLLW(Imm(8), odd, even)
-			VPSRAW(Imm(8), even, even)
-			VPSRAW(Imm(8), odd, odd)
-		}
+	for at := range p.n * p.vecs {
+		p.split(at, pairs[2*at], pairs[2*at+1])
 	}
 	for i := range r {
 		for half := range 2 {
@@ -348,6 +360,32 @@ func (p *int8Program) step(r int) {
 			}
 		}
 	}
+}
+
+// stepByPanels is step for few rows, which stay in registers while panels come and go.
+func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
+	even, odd, product := free[0], free[1], free[len(free)-1]
+	for i, row := range rows {
+		VPBROADCASTD(avx512Row(i/2, aStride, 4*(i%2)), row)
+	}
+	for at := range p.n * p.vecs {
+		p.split(at, even, odd)
+		for i, row := range rows {
+			p.multiplyAdd([]reg.VecPhysical{even, odd}[i%2], row, p.regs[i/2*p.n*p.vecs+at], product)
+		}
+	}
+}
+
+// split loads a vector of the panels and makes words of its even bytes and of its odd ones.
+func (p *int8Program) split(at int, even, odd reg.VecPhysical) {
+	if from := p.panel(at / p.vecs); p.wide {
+		VMOVDQU32(from, odd)
+	} else {
+		VMOVDQU(from.Offset(at%p.vecs*p.size), odd)
+	}
+	VPSLLW(Imm(8), odd, even)
+	VPSRAW(Imm(8), even, even)
+	VPSRAW(Imm(8), odd, odd)
 }
 
 // multiplyAdd adds products of pairs to sum.
@@ -382,6 +420,10 @@ func (p *int8Program) panel(x int) Mem {
 		return Mem{Base: b0}
 	case 3:
 		return Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 2}
+	case 5:
+		return Mem{Base: int8Fifth}
+	case 6, 7:
+		return Mem{Base: int8Fifth, Index: avx512PanelStride, Scale: uint8(x - 5)}
 	}
 	return Mem{Base: b0, Index: avx512PanelStride, Scale: uint8(x)}
 }
