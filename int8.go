@@ -72,8 +72,8 @@ func (w *int8Rows) packing(p *plan) *packedKV {
 	return &w.blocks.format
 }
 
-// int8BlockOf is the block of integers with key first: of the cache or store, or of the caller's keys
-// and values.
+// int8BlockOf is the block of integers with key first: of the cache or store, or of the caller's
+// keys and values.
 func (w *scratch) int8BlockOf(p *plan, c *chunk, first int) []byte {
 	if p.packed != nil {
 		return p.blockOf(c, first)

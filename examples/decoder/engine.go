@@ -28,6 +28,7 @@ type settings struct {
 	chunk   int         // tokens of prompts in a step, so that those that decode do not wait for long
 	context int         // tokens of a sequence
 	kind    attn.Format // of the cache
+	int8    bool        // attention multiplies integers
 }
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as
@@ -51,7 +52,7 @@ func newEngine(m *model, s settings) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s, cache: c,
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers), int8: s.int8}, settings: s, cache: c,
 		shared: c.newSequence()}
 	e.attend = e.attendPages
 	return e, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -16,10 +17,15 @@ import (
 // tinyModel is random.
 func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 	t.Helper()
+	return tinyModelOf(t, &folder.Loader{Random: folder.Chance(seed)}, kind)
+}
+
+// tinyModelOf is a small model of a loader's weights.
+func tinyModelOf(t *testing.T, l *folder.Loader, kind attn.Format) *model {
+	t.Helper()
 	c := config{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8, KVHeads: 2,
 		FFN: 96, Vocab: 300}
 	must(t, c.complete())
-	l := &folder.Loader{Random: folder.Chance(seed)}
 	m := newModel(l, &c, kind)
 	must(t, l.Err)
 	return m
@@ -33,16 +39,54 @@ func countUp(n int) []int {
 	return x
 }
 
-// TestSameBits runs all trials for weights and caches of each type.
+// TestSameBits runs all trials for weights and caches of each type, and in integers.
 func TestSameBits(t *testing.T) {
-	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
-		t.Run(kind.String(), func(t *testing.T) {
+	same := func(name string, m *model, s settings) {
+		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := prove(&out, tinyModel(t, kind, 1), settings{kind: kind})
+			err := prove(&out, m, s)
 			if n := strings.Count(out.String(), "OK, same bits\n"); err != nil || n != len(trials)-1 {
 				t.Errorf("%d of %d trials have the same bits (%v):\n%s", n, len(trials)-1, err, &out)
 			}
 		})
+	}
+	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
+		same(kind.String(), tinyModel(t, kind, 1), settings{kind: kind})
+	}
+	same("int8", tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Int8: true}, attn.I8),
+		settings{kind: attn.I8, int8: true})
+}
+
+// TestInt8IsClose compares logits in integers, and those of i8 alone, with float32's.
+func TestInt8IsClose(t *testing.T) {
+	logits := func(kind attn.Format, int8 bool) [][]float32 {
+		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Int8: int8}, kind)
+		x, err := sampleLogits(m, settings{workers: 1, kind: kind, int8: int8})
+		must(t, err)
+		return x
+	}
+	exact := logits(attn.F32, false)
+	stored, _ := distance(exact, logits(attn.I8, false))
+	ints, _ := distance(exact, logits(attn.I8, true))
+	t.Logf("mean difference of logits: %.4f of their deviation stored in i8, %.4f in integers", stored,
+		ints)
+	if !(stored > 0 && stored < 0.05 && ints > stored && ints < 0.05) {
+		t.Errorf("differences are %v and %v, want both below 0.05, and more in integers", stored, ints)
+	}
+}
+
+// TestInt8Flag says which other types it allows.
+func TestInt8Flag(t *testing.T) {
+	for args, want := range map[string]string{
+		"-int8": "", "-int8 -cache i8": "", "-weights i8 -int8": "",
+		"-int8 -cache f16":    "-cache is F16 with -int8, want i8 or none",
+		"-weights f32 -int8 ": "-weights is F32 with -int8, want i8 or none",
+	} {
+		o, err := parse(strings.Fields(args), io.Discard)
+		if got := fmt.Sprint(err); want == "" && (err != nil || o.kind != attn.I8 ||
+			o.weights != attn.I8 || !o.int8) || want != "" && got != want {
+			t.Errorf("%s: the error is %v and options are %+v, want %q", args, err, o, want)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type piece struct {
 type runner struct {
 	*model
 	pool *attn.Pool
+	int8 bool // attention multiplies integers
 	// attendPages, or what a test compares it with
 	attend func(layer int, dst, q attn.Tensor, pieces []piece) error
 
@@ -90,7 +91,7 @@ func (r *runner) attendPages(layer int, dst, q attn.Tensor, pieces []piece) erro
 		seqs, queries = append(seqs, p.seq[layer]), append(queries, len(p.tokens))
 	}
 	return r.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queries})
+		QueryLens: queries, Int8: r.int8})
 }
 
 // feedForward adds to each row what the layer's network makes of it.

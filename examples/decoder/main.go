@@ -25,7 +25,7 @@ type options struct {
 	most                int
 	seed                uint64
 	temperature         float64
-	prove               bool
+	prove, accuracy     bool
 }
 
 // sizes are random models: one that takes seconds anywhere, and one like published models of half a
@@ -60,13 +60,32 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.Func("cache", "`type` of keys and values: f32, f16, bf16 or i8 (default f32)", typeFlag(&o.kind))
 	f.Func("weights", "`type` of matrices: f32, f16, bf16 or i8 (default as in the folder)",
 		typeFlag(&o.weights))
+	f.BoolVar(&o.int8, "int8", false, "multiply in 8-bit integers: weights and cache are i8, too")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
 		"prompts does, too")
+	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -int8 with those of f32")
 	err := f.Parse(args)
 	o.prompts = f.Args()
+	if err == nil && o.int8 {
+		err = o.setInt8(f)
+	}
 	return o, err
+}
+
+// setInt8 makes weights and cache i8, of which other types are an error.
+func (o *options) setInt8(f *flag.FlagSet) (err error) {
+	f.Visit(func(x *flag.Flag) {
+		if kind := map[string]attn.Format{"cache": o.kind, "weights": o.weights}; x.Name == "cache" ||
+			x.Name == "weights" {
+			if kind[x.Name] != attn.I8 {
+				err = fmt.Errorf("-%s is %v with -int8, want i8 or none", x.Name, kind[x.Name])
+			}
+		}
+	})
+	o.kind, o.weights = attn.I8, attn.I8
+	return err
 }
 
 func typeFlag(to *attn.Format) func(string) error {
@@ -82,6 +101,9 @@ func run(args []string, out, help io.Writer) error {
 	o, err := parse(args, help)
 	if err != nil {
 		return err
+	}
+	if o.accuracy {
+		return o.compare(out)
 	}
 	m, text, err := o.open()
 	if err != nil {
@@ -111,9 +133,9 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("-size is %q, want tiny or 0.5b", o.size)
 	}
-	l := &folder.Loader{Random: folder.Chance(o.seed)}
+	l := &folder.Loader{Random: folder.Chance(o.seed), Int8: o.int8}
 	if o.model != "" {
-		l, c = &folder.Loader{Path: o.model}, config{Epsilon: 1e-6}
+		l, c = &folder.Loader{Path: o.model, Int8: o.int8}, config{Epsilon: 1e-6}
 		l.JSON("config.json", &c)
 		l.Open()
 		defer l.Close()

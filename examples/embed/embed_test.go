@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
@@ -22,7 +23,7 @@ var ragged = []string{"cat, cat!", "", "Zürich cat unbelievable", strings.Repea
 
 func mustLoad(t *testing.T, path string) (*model, *folder.WordPiece) {
 	t.Helper()
-	m, tokens, err := load(path, config{})
+	m, tokens, err := load(path, config{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,6 +291,46 @@ func TestCommand(t *testing.T) {
 		{"-vocab", "1"}, {"-nonsense"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}); err == nil {
 			t.Errorf("%q is no error", args)
+		}
+	}
+}
+
+// TestInt8 compares embeddings in integers with float32's, and those of a batch with a text's own.
+func TestInt8(t *testing.T) {
+	c := standard
+	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, 96, 3, 100, 500
+	embed := func(int8 bool) (together, alone [][]float32) {
+		m, tokens, err := load("", c, int8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEncoder(m, 2)
+		defer e.pool.Close()
+		var ids [][]int
+		for _, text := range ragged {
+			ids = append(ids, tokens.Encode(text))
+		}
+		together, _ = e.embed(ids)
+		for i := range ids {
+			one, _ := e.embed(ids[i : i+1])
+			alone = append(alone, one...)
+		}
+		if e.err != nil {
+			t.Fatal(e.err)
+		}
+		return together, alone
+	}
+	exact, _ := embed(false)
+	ints, alone := embed(true)
+	if got := verdict(ints, alone); got != "OK" {
+		t.Errorf("in a batch and alone embeddings are %s, want the same bits", got)
+	}
+	if got := verdict(exact, ints); got == "OK" {
+		t.Error("embeddings in integers have the bits of float32's, want others")
+	}
+	for i := range exact {
+		if cosine := attn.Dot(exact[i], ints[i]); cosine < 0.999 {
+			t.Errorf("text %d: the cosine with float32's is %v, want at least 0.999", i, cosine)
 		}
 	}
 }

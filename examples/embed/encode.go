@@ -106,7 +106,7 @@ func (e *encoder) attend(texts [][]int) {
 		}
 		if e.err == nil {
 			e.err = e.pool.Attend(attn.BLHD(e.heads[first*e.Hidden:], 1, len(text), e.Heads, d), columns(0),
-				columns(1), columns(2), nil)
+				columns(1), columns(2), &attn.Options{Int8: e.int8})
 		}
 		first += len(text)
 	}

@@ -34,6 +34,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 		"the model says")
 	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
+	int8 := set.Bool("int8", false, "multiply in 8-bit integers, and compare with float32")
 	set.IntVar(&c.Layers, "layers", 6, "of a random model")
 	set.IntVar(&c.Hidden, "dim", 384, "of a random model's embeddings")
 	set.IntVar(&c.Heads, "heads", 12, "of a random model")
@@ -49,12 +50,20 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, t, err := load(*path, c)
+	m, t, err := load(*path, c, *int8)
 	if err != nil {
 		return err
 	}
 	m.CLS = *pooling == "cls" || *pooling == "" && m.CLS
-	return report(stdout, newEncoder(m, *workers), t, texts, *limit)
+	if err := report(stdout, newEncoder(m, *workers), t, texts, *limit); err != nil || !*int8 {
+		return err
+	}
+	exact, _, err := load(*path, c, false)
+	if err != nil {
+		return err
+	}
+	exact.CLS = m.CLS
+	return compare(stdout, newEncoder(m, *workers), newEncoder(exact, *workers), t, texts)
 }
 
 // inputs are the texts of the command line, with - the lines of the standard input, or built-in

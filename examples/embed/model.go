@@ -38,7 +38,8 @@ type model struct {
 	words, positions, types []float32 // a row for each token, position and type
 	norm                    layerNorm
 	layers                  []layer
-	packed                  int // bytes of matrices
+	packed                  int  // bytes of matrices
+	int8                    bool // matrices and attention multiply integers
 }
 
 // layer is attention and a feed-forward network, each with a sum and a LayerNorm after it.
@@ -49,9 +50,10 @@ type layer struct {
 
 type layerNorm struct{ weight, bias []float32 }
 
-// load returns the model of a folder, or a random one of sizes c.
-func load(path string, c config) (*model, *folder.WordPiece, error) {
-	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1)))}
+// load returns the model of a folder, or a random one of sizes c. With int8 its matrices have 8
+// bits, and all products are of integers.
+func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
+	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1))), Int8: int8}
 	if path != "" {
 		l.Random, c = nil, standard
 		l.JSON("config.json", &c)
@@ -98,7 +100,10 @@ func (c *config) check() error {
 // newModel takes tensors by their names in PyTorch's BertModel. A model with a head has the encoder
 // in a part of its own.
 func newModel(l *folder.Loader, c config) *model {
-	d, at := c.Hidden, ""
+	d, at, kind := c.Hidden, "", attn.F32
+	if l.Int8 {
+		kind = attn.I8
+	}
 	if l.Has("bert.embeddings.LayerNorm.weight") {
 		at = "bert."
 	}
@@ -110,9 +115,9 @@ func newModel(l *folder.Loader, c config) *model {
 		for _, name := range names {
 			parts = append(parts, folder.Part{Name: at + name, Out: out})
 		}
-		return l.Linear(attn.F32, in, true, parts...)
+		return l.Linear(kind, in, true, parts...)
 	}
-	m := &model{config: c, norm: norm("embeddings.LayerNorm"),
+	m := &model{config: c, int8: l.Int8, norm: norm("embeddings.LayerNorm"),
 		words:     l.Tensor(at+"embeddings.word_embeddings.weight", c.Vocab, d),
 		positions: l.Tensor(at+"embeddings.position_embeddings.weight", c.Positions, d),
 		types:     l.Tensor(at+"embeddings.token_type_embeddings.weight", c.Types, d)}

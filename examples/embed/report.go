@@ -54,6 +54,32 @@ func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string,
 	return e.err
 }
 
+// compare prints how close embeddings in integers are to those in float32.
+func compare(w io.Writer, ints, floats *encoder, t *folder.WordPiece, texts []string) error {
+	defer ints.pool.Close()
+	defer floats.pool.Close()
+	var tokens [][]int
+	for _, text := range texts {
+		tokens = append(tokens, t.Encode(text))
+	}
+	got, err := ints.embed(tokens)
+	if err != nil {
+		return err
+	}
+	want, err := floats.embed(tokens)
+	if err != nil {
+		return err
+	}
+	least, sum := 1.0, 0.0
+	for i := range want {
+		cosine := float64(attn.Dot(got[i], want[i])) // embeddings have length 1
+		least, sum = min(least, cosine), sum+cosine
+	}
+	fmt.Fprintf(w, "\ncosine with the embeddings in float32: mean %.5f, least %.5f\n",
+		sum/float64(len(want)), least)
+	return nil
+}
+
 // sameBits computes the embeddings in four ways.
 func sameBits(w io.Writer, m *model, texts [][]int, want [][]float32) error {
 	for _, workers := range []int{1, 2} {

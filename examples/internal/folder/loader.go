@@ -19,7 +19,8 @@ type Loader struct {
 	Path   string
 	Random func(name string, shape []int) []float32 // makes weights of no folder
 	Err    error
-	Packed int // bytes of all matrices so far
+	Packed int  // bytes of all matrices so far
+	Int8   bool // matrices, which are of I8, multiply in integers
 
 	files   []*os.File
 	tensors map[string]*stored
@@ -120,7 +121,7 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true})
+			attn.MatrixConfig{Format: kind, Transposed: true, Int8: l.Int8})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()
