@@ -38,6 +38,30 @@ func TestFMA(t *testing.T) {
 	}
 }
 
+// Products of integers are positive in number, and VNNI makes more than Go code.
+func TestMultiplyIntegers(t *testing.T) {
+	have := []Integers{ScalarIntegers}
+	if has256 {
+		have = append(have, AVX2Integers)
+	}
+	if has512 {
+		have = append(have, AVX512Integers)
+	}
+	if hasVNNI {
+		have = append(have, VNNIIntegers)
+	}
+	for _, v := range have {
+		for threads := range 2 {
+			if got := MultiplyIntegers(v, threads+1, Burst); got <= 0 || got > 1e14 {
+				t.Errorf("%v: %g operations per second on %d threads", v, got, threads+1)
+			}
+		}
+	}
+	if got := IntegersFor("generic"); has256 && got != AVX2Integers {
+		t.Errorf("for generic: %v, want AVX2, the machine's limit", got)
+	}
+}
+
 // No operation of the chain is left out.
 func TestCycles(t *testing.T) {
 	for steps, want := range map[int]uint64{0: 0, 16: 101, 32: 26917, 160: 8984294279564571685} {

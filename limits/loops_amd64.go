@@ -13,6 +13,8 @@ import (
 var (
 	has256 = cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3)
 	has512 = has256 && cpuid.CPU.Supports(cpuid.AVX512F)
+
+	hasVNNI = has512 && cpuid.CPU.Supports(cpuid.AVX512BW, cpuid.AVX512VNNI)
 )
 
 // The factors keep the chains near 1: no overflow, no subnormals.
@@ -74,6 +76,35 @@ func fmaLoads(v Vectors, steps int) {
 		fmaLoadsAVX2(steps, &loaded[0], factor, summand)
 	default:
 		fmaGo(steps)
+	}
+}
+
+// integersAVX2 runs steps steps of 12 sums of products of 8-bit integers in vectors of 32, by
+// VPMADDUBSW, VPMADDWD and VPADDD.
+//
+//go:noescape
+func integersAVX2(steps int)
+
+// integersAVX512 is integersAVX2 in vectors of 64.
+//
+//go:noescape
+func integersAVX512(steps int)
+
+// integersVNNI is integersAVX512 by VPDPBUSD.
+//
+//go:noescape
+func integersVNNI(steps int)
+
+func integers(v Integers, steps int) {
+	switch v {
+	case VNNIIntegers:
+		integersVNNI(steps)
+	case AVX512Integers:
+		integersAVX512(steps)
+	case AVX2Integers:
+		integersAVX2(steps)
+	default:
+		integersGo(steps)
 	}
 }
 

@@ -22,6 +22,22 @@ func fmaGo(steps int) {
 	sink.Store(uint32(sum))
 }
 
+// integersGo is what the compiler makes of 12 sums of products of 8-bit integers.
+func integersGo(steps int) {
+	var t [accumulators]int32
+	for i := range steps {
+		a, b := int8(i), int8(i>>8)
+		for j := range t {
+			t[j] += int32(a) * int32(b+int8(j))
+		}
+	}
+	sum := int32(0)
+	for _, e := range t {
+		sum += e
+	}
+	sink.Store(uint32(sum))
+}
+
 // chain is steps operations of a cycle each, a multiple of 16, of which every one needs the one
 // before. Of additions alone the compiler would merge two into one. It does 16 for each turn of the
 // loop: beside another program on the core, turns of 2 took up to 1.6 times as long as their

@@ -2,9 +2,11 @@
 
 package limits
 
-const has256, has512 = false, false
+const has256, has512, hasVNNI = false, false, false
 
 func fma(_ Vectors, steps int) { fmaGo(steps) }
+
+func integers(_ Integers, steps int) { integersGo(steps) }
 
 func fmaLoads(_ Vectors, steps int) { fmaGo(steps) }
 

@@ -22,7 +22,8 @@ const benchAbout = `attn bench [flags]
 
 Measures attention in cases that are typical of inference, and beside each what
 this machine can do at best with vectors of the same size: fused multiply-adds per second,
-or bytes read per second from memory for decode: of float32 keys and values, or of a cache
+multiply-adds of 8-bit integers for cases in integers (Options.Int8), or bytes read per second
+from memory for decode: of float32 keys and values, or of a cache
 that keeps them as f16, bf16 or i8, its scales included. Cases take turns, many times, and
 the limit is measured again with each repetition; the best of all counts, of the case and of
 the limit.
@@ -238,17 +239,18 @@ func (b *benchmark) table(w io.Writer) {
 	for _, r := range b.Reports {
 		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s (%.3g a cycle at %.2f GHz)",
 			r.Implementation, r.Machine.Vectors, r.Machine.FMA, r.Machine.PerCycle, r.Machine.Clock)
+		fmt.Fprintf(w, ", 8-bit integers (%s) %.1f GOP/s", r.Machine.IntegersWith, r.Machine.Integers)
 		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams", "DRAM, huge pages"} {
 			if rate, measured := r.Machine.Read[level]; measured {
 				fmt.Fprintf(w, ", %s %.1f GB/s", level, rate)
 			}
 		}
-		fmt.Fprintf(w, "\n\n| %-19s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
+		fmt.Fprintf(w, "\n\n| %-24s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
 			"threads", "time", "rate", "limit", "percent", "at its clock")
-		fmt.Fprintln(w, "|---------------------|----------------------|--------:|-----------:"+
+		fmt.Fprintln(w, "|--------------------------|----------------------|--------:|-----------:"+
 			"|---------------:|--------------------:|--------:|-------------:|")
 		for _, c := range r.Results {
-			fmt.Fprintf(w, "| %-19s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
+			fmt.Fprintf(w, "| %-24s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
 				"|\n",
 				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit,
 				c.Percent, c.atItsClock())

@@ -334,6 +334,9 @@ func TestWork(t *testing.T) {
 			"decode_gqa, cache": 32 << 20,
 			"decode, f16":       64 << 20, "decode, bf16": 64 << 20, "decode, i8": 33 << 20,
 			"decode_gqa, f16": 16 << 20, "decode_gqa, bf16": 16 << 20, "decode_gqa, i8": 33 << 18,
+			"prefill_d64, int8": 2147483648, "prefill_d64_causal, int8": 1073741824,
+			"prefill_d128, int8": 17179869184, "prefill_d128_causal, int8": 8589934592,
+			"bert, int8": 402653184, "decode, int8": 33 << 20, "decode_gqa, int8": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
 			t.Errorf("%s: %g, want %g", c.Name, c.work(), want)
@@ -363,8 +366,8 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 			t.Errorf("%s: %g bytes of work, the cache has %g", c.Name, got, want)
 		}
 	}
-	if len(names) != 8 {
-		t.Errorf("%d cases read a cache, want 2 of each type", len(names))
+	if len(names) != 10 {
+		t.Errorf("%d cases read a cache, want 2 of each type and 2 in integers", len(names))
 	}
 }
 

@@ -28,7 +28,10 @@ func (f *runFlags) checkCache() error {
 	if !f.given["cache"] {
 		return nil
 	}
-	_, err := f.cacheType()
+	kind, err := f.cacheType()
+	if err == nil && f.int8 && kind != attn.I8 {
+		return usagef("-cache is %q with -int8, want i8 or none", f.cache)
+	}
 	return err
 }
 

@@ -51,7 +51,7 @@ func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst a
 	err error) {
 	in := e.inputsOf(c.shape)
 	dst = attn.BHLD(make([]float32, len(in.q.Data)), c.b, c.h, c.lq, c.d)
-	opt := new(attn.Options)
+	opt := &attn.Options{Int8: c.int8}
 	if c.causal {
 		opt.Causal = attn.TopLeft
 	}

@@ -47,6 +47,7 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
 	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation(), runtime.GOARCH))
+	fmt.Fprintf(stdout, "integers        %s\n", integers(attn.Implementation()))
 	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
 }
@@ -112,6 +113,7 @@ func features(arch string) []feature {
 			{"F16C", has(cpuid.F16C), "half-precision conversion, for avx2"},
 			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL),
 				"F, BW, DQ and VL, vectors of 16 floats, for avx512"},
+			{"AVX512_VNNI", has(cpuid.AVX512VNNI), "four products of integers at once, for avx512"},
 		}
 	case "arm64":
 		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"}}
@@ -133,6 +135,17 @@ func why(implementation, arch string) string {
 		return "there is no assembly for " + arch + "; same results, less speed"
 	}
 	return lacking(needed[:min(3, len(needed))], arch)
+}
+
+// integers says what multiplies 8-bit integers (Options.Int8, MatrixConfig.Int8).
+func integers(implementation string) string {
+	switch {
+	case implementation == "avx512" && cpuid.CPU.Supports(cpuid.AVX512VNNI):
+		return "VPDPBUSD for scores and matrices, VPDPWSSD for values"
+	case implementation == "avx512" || implementation == "avx2":
+		return "VPMADDWD"
+	}
+	return "Go code; same results, less speed"
 }
 
 // lacking names the first feature that is missing of those that any assembly needs.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/seed-1415985d/attn"
@@ -21,45 +22,59 @@ type benchCase struct {
 	causal bool
 	shape
 	kind attn.Format // of the Cache
+	int8 bool        // products are of integers
 }
 
 // shape is the sizes of a case.
 type shape struct{ b, h, kvh, lq, lk, d int }
 
-var benchCases = []benchCase{
+var benchCases = withInt8([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
-		shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+		shape{1, 8, 8, 1024, 1024, 64}, attn.F32, false},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
-		shape{1, 8, 8, 1024, 1024, 64}, attn.F32},
+		shape{1, 8, 8, 1024, 1024, 64}, attn.F32, false},
 	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
-		shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
+		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
-		shape{1, 8, 8, 2048, 2048, 128}, attn.F32},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32},
+		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32, false},
 	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128},
-		attn.F32},
+		attn.F32, false},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.F32},
+		shape{1, 32, 32, 1, 4096, 128}, attn.F32, false},
 	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.F16},
+		shape{1, 32, 32, 1, 4096, 128}, attn.F16, false},
 	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.BF16},
+		shape{1, 32, 32, 1, 4096, 128}, attn.BF16, false},
 	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.I8},
+		shape{1, 32, 32, 1, 4096, 128}, attn.I8, false},
 	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+		shape{1, 32, 8, 1, 4096, 128}, attn.F32, false},
 	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F32},
+		shape{1, 32, 8, 1, 4096, 128}, attn.F32, false},
 	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F16},
+		shape{1, 32, 8, 1, 4096, 128}, attn.F16, false},
 	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.BF16},
+		shape{1, 32, 8, 1, 4096, 128}, attn.BF16, false},
 	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.I8},
-	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}, attn.F32},
+		shape{1, 32, 8, 1, 4096, 128}, attn.I8, false},
+	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}, attn.F32, false},
+})
+
+// withInt8 adds to cases those in integers: of float32 views, and of caches of i8.
+func withInt8(cases []benchCase) []benchCase {
+	for _, c := range cases[:len(cases):len(cases)] {
+		name, _, _ := strings.Cut(c.Name, ",")
+		if c.cached != (c.kind == attn.I8) || c.memory() && !c.cached || c.Name == "tiny" {
+			continue
+		}
+		c.Name, c.Bench, c.int8 = name+", int8", c.Bench+"/int8", true
+		cases = append(cases, c)
+	}
+	return cases
 }
 
-// work is useful floating-point operations, or bytes of keys and values, with their scales, where
+// work is useful floating-point operations, or as many of integers, or bytes of keys and values, with their scales, where
 // memory is the limit.
 func (c *benchCase) work() float64 {
 	if c.memory() {
@@ -98,13 +113,13 @@ type result struct {
 	Rate    float64 `json:"rate"`     // work per second
 	Limit   float64 `json:"limit"`    // best of all repetitions
 	Unit    string  `json:"unit"`     // of rate and limit
-	LimitOf string  `json:"limit_of"` // FMA or DRAM
+	LimitOf string  `json:"limit_of"` // FMA, INT8 or DRAM
 	Percent float64 `json:"percent"`  // rate to limit
-	// FMA: rate to peak at the clock of the moment, median of the fastest tenth of those that are
+	// FMA and INT8: rate to peak at the clock of the moment, median of the fastest tenth of those that are
 	// quiet
 	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
 	Repetitions int     `json:"repetitions"`
-	// FMA: nobody else used the core just before and after; else all
+	// FMA and INT8: nobody else used the core just before and after; else all
 	Quiet         int     `json:"quiet_repetitions"`
 	Calls         int     `json:"calls_per_repetition"`
 	AllocsPerCall float64 `json:"allocs_per_call"`
@@ -112,11 +127,13 @@ type result struct {
 
 // machine is the limits of one thread.
 type machine struct {
-	Vectors  string             `json:"measured_with"`
-	FMA      float64            `json:"fma_gflops"`
-	Clock    float64            `json:"clock_ghz"`
-	PerCycle float64            `json:"fma_flops_per_cycle"`
-	Read     map[string]float64 `json:"read_gbs"`
+	Vectors      string             `json:"measured_with"`
+	FMA          float64            `json:"fma_gflops"`
+	Clock        float64            `json:"clock_ghz"`
+	PerCycle     float64            `json:"fma_flops_per_cycle"`
+	Integers     float64            `json:"int8_gops"`
+	IntegersWith string             `json:"int8_measured_with"`
+	Read         map[string]float64 `json:"read_gbs"`
 }
 
 // report is what attn measure prints for one implementation.
@@ -188,19 +205,21 @@ type measurement struct {
 	threads int
 	stderr  io.Writer
 
-	vectors  limits.Vectors
-	perCycle float64 // floating-point operations at the FMA peak
-	dram     map[dram]*limits.Memory
+	vectors          limits.Vectors
+	perCycle         float64 // floating-point operations at the FMA peak
+	integers         limits.Integers
+	integersPerCycle float64
+	dram             map[dram]*limits.Memory
 }
 
 func (m *measurement) run() (*report, error) {
 	r := &report{Implementation: attn.Implementation(), Results: []result{}}
-	m.vectors = limits.For(r.Implementation)
+	m.vectors, m.integers = limits.For(r.Implementation), limits.IntegersFor(r.Implementation)
 	p := newProgress(m.stderr, r.Implementation, 1000)
 	defer p.finish()
 	begin := time.Now()
 	r.Machine = m.machine()
-	m.perCycle = r.Machine.PerCycle
+	m.perCycle, m.integersPerCycle = r.Machine.PerCycle, r.Machine.Integers/r.Machine.Clock
 	trials, release, err := m.trials()
 	if err != nil {
 		return nil, err
@@ -246,6 +265,8 @@ func (m *measurement) machine() machine {
 		return limits.FMA(m.vectors, 1, limits.Burst)
 	})
 	got.PerCycle = operationsPerCycle(m.vectors, got.FMA, got.Clock)
+	got.IntegersWith = m.integers.String()
+	got.Integers = m.best(func() float64 { return limits.MultiplyIntegers(m.integers, 1, limits.Burst) })
 	for _, level := range limits.Levels() {
 		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
 		got.Read[level.Name] = m.best(memory.Read)
@@ -277,6 +298,10 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 		for n := range 6 * threads * threads { // the more threads, the rarer a moment in which all run
 			if n >= 6 && time.Since(start) > turnTime {
 				break
+			}
+			if c.int8 {
+				top = max(top, limits.MultiplyIntegers(m.integers, threads, limits.Burst))
+				continue
 			}
 			top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
 		}
@@ -318,8 +343,11 @@ func (m *measurement) memory(d dram) *limits.Memory {
 func (c *benchCase) result(threads int) result {
 	r := result{Implementation: attn.Implementation(), Case: c.Name, Shape: c.Shape, Threads: threads,
 		Unit: "GFLOP/s", LimitOf: "FMA"}
-	if c.memory() {
+	switch {
+	case c.memory():
 		r.Unit, r.LimitOf = "GB/s", "DRAM"
+	case c.int8:
+		r.Unit, r.LimitOf = "GOP/s", "INT8"
 	}
 	function := "Attend"
 	if c.cached {

@@ -66,7 +66,11 @@ func (m *measurement) sample(c *benchCase, call func() error, calls, threads int
 	repetition(call, calls) // when the next one begins, clock and caches are those of the case
 	before := m.moment(threads)
 	perCall := repetition(call, calls)
-	return sampleBetween(before, m.moment(threads), c.work()/m.perCycle, perCall)
+	perCycle := m.perCycle
+	if c.int8 {
+		perCycle = m.integersPerCycle
+	}
+	return sampleBetween(before, m.moment(threads), c.work()/perCycle, perCall)
 }
 
 // sampleBetween is a repetition between two moments; cycles is what a call takes at the FMA peak.

@@ -35,6 +35,10 @@ holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 655
 integers with a scale for each token and head, rotated (docs/low-precision.md). i8 takes finite
 numbers only.
 
+With -int8, queries, keys and values become integers of 8 bits with a scale for each token and
+head, and products are exact sums of integers, rounded once: faster, and a little less accurate
+(docs/low-precision.md).
+
 `
 
 // runFlags is the command line of attn run.
@@ -47,6 +51,7 @@ type runFlags struct {
 	offset, threads            int
 	alibi                      bool
 	cache                      string
+	int8                       bool
 	pngHeads, labels           string
 	pngBatch                   int
 	given                      map[string]bool // flags that the command line has
@@ -83,6 +88,8 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
 	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 "+
 		"(default: over the files' float32)")
+	fs.BoolVar(&f.int8, "int8", false, "multiply queries, keys and values in 8-bit integers; -cache "+
+		"is i8 then, or none")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
 		"not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending "+
@@ -326,7 +333,7 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	// checkFlags has seen that these are right
 	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap)
-	opt.Offset = f.offset
+	opt.Offset, opt.Int8 = f.offset, f.int8
 	opt.Causal, _ = f.causality()
 	opt.Window, _ = f.windowOption()
 	if f.alibi {

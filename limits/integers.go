@@ -1,0 +1,44 @@
+package limits
+
+import "time"
+
+// Integers is the kind of instructions that a limit of products of 8-bit integers is measured with.
+type Integers int
+
+const (
+	ScalarIntegers Integers = iota // plain Go, see Scalar
+	AVX2Integers                   // VPMADDUBSW and VPMADDWD of 32 bytes
+	AVX512Integers                 // the same of 64 bytes
+	VNNIIntegers                   // VPDPBUSD of 64 bytes
+)
+
+// IntegersFor returns the instructions of an implementation of package attn.
+func IntegersFor(implementation string) Integers {
+	switch For(implementation) {
+	case AVX512:
+		if hasVNNI {
+			return VNNIIntegers
+		}
+		return AVX512Integers
+	case AVX2:
+		return AVX2Integers
+	}
+	return ScalarIntegers
+}
+
+// Products is how many products an accumulator gets at once.
+func (v Integers) Products() int { return [...]int{1, 32, 64, 64}[v] }
+
+// String describes how the limit was measured.
+func (v Integers) String() string {
+	return [...]string{"Go loops, not the hardware's limit", "VPMADDUBSW and VPMADDWD, AVX2",
+		"VPMADDUBSW and VPMADDWD, AVX-512", "VPDPBUSD, AVX-512"}[v]
+}
+
+// MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, each for a
+// stretch of time, and returns operations per second, two for each product.
+func MultiplyIntegers(v Integers, threads int, stretch time.Duration) float64 {
+	return 2 * accumulators * fmaSteps * float64(v.Products()) * rounds(threads, stretch, func() {
+		integers(v, fmaSteps)
+	})
+}
