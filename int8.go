@@ -32,7 +32,7 @@ type int8Rows struct {
 
 // fit makes the memory large enough for calls of a plan.
 func (w *int8Rows) fit(p *plan, rows, scores int) {
-	w.queries.fit(rows*roundUp(p.d, 4), rows)
+	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)

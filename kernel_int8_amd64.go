@@ -2,12 +2,15 @@
 
 package attn
 
+// int8Lanes16 reports whether kernels in integers have 16 lanes for so many rows.
+func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
+
 func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	switch {
 	case q.bytes != nil:
 		scoreInt8VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
-	case tuned.ISA.Lanes16():
+	case int8Lanes16(rows):
 		scoreInt8AVX512(s, &q.words[0], k, scales, rows, qStride, b)
 	default:
 		scoreInt8AVX2(s, &q.words[0], k, scales, rows, qStride, b)
@@ -19,9 +22,9 @@ func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, r
 	switch {
 	case w.bytes != nil:
 		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
-	case tuned.VNNI:
+	case tuned.VNNI && int8Lanes16(rows):
 		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
-	case tuned.ISA.Lanes16():
+	case int8Lanes16(rows):
 		accumulateInt8AVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
 		accumulateInt8AVX2(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
@@ -76,7 +79,7 @@ func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *floa
 // row, of which the integers and their scale are wrong.
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
 	masked, rare bool) {
-	switch lanes16 := tuned.ISA.Lanes16(); {
+	switch lanes16 := int8Lanes16(rows); {
 	case visible == nil && lanes16:
 		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
 	case visible == nil:

@@ -25,6 +25,7 @@ var int8KernelTests = []kernelTest{
 // anyIntegers lets kernels with and without VNNI be used where this CPU has it.
 func (c *trial) anyIntegers() {
 	tuned.VNNI = tuned.ISA == tuning.AVX512 && tuning.HasVNNI() && c.IntN(2) == 0
+	tuned.MinInt8Rows16 = 1 + c.IntN(3)
 }
 
 // integers is rows of n integers of 16 bits that are stride apart, in guarded memory. What
@@ -56,6 +57,9 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 	starts, readStarts := at(4 * groups)
 	write := integerRows{elements[int16](words)[:size], elements[int8](bytes)[:size],
 		elements[int32](starts)[:groups]}
+	if vnni := tuned.VNNI && rows >= tuned.MinInt8Rows16; !vnni {
+		write.bytes = nil
+	}
 	row := make([]int8, n)
 	want = make([]int16, size)
 	for r := range rows {
@@ -65,7 +69,7 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 		write.put(r*stride, r*groupStride, row)
 		inGroupOrder(want[r*stride:][:roundUp(n, 4)], row)
 	}
-	if tuned.VNNI {
+	if write.bytes != nil {
 		return integerRows{bytes: elements[int8](readBytes)[:size],
 			starts: elements[int32](readStarts)[:groups]}, want
 	}

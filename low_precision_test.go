@@ -193,8 +193,8 @@ func plainMatrix(w Tensor) Tensor {
 func TestLowPrecisionMatrices(t *testing.T) {
 	const rows, inner, cols = 16, 1024, 64
 	var table strings.Builder
-	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 |\n" +
-		"|---|---:|---:|---:|---:|\n")
+	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 | Int8 |\n" +
+		"|---|---:|---:|---:|---:|---:|\n")
 	for _, kind := range matrixOutliers {
 		r := random("matrices of fewer bits")
 		a, w := tensor(r, normal, 1, 1, rows, inner), tensor(r, normal, 1, 1, inner, cols)
@@ -204,17 +204,26 @@ func TestLowPrecisionMatrices(t *testing.T) {
 				w.row(0, 0, i)[c] *= kind.weights
 			}
 		}
-		want := matrixProduct(t, a, w, F32)
-		var errors [4]float64
-		for i, f := range []Format{F16, BF16, I8} {
-			errors[i+i/2] = relativeError(matrixProduct(t, a, w, f), want)
+		want := matrixProduct(t, a, w, MatrixConfig{})
+		var errors [5]float64
+		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {}, {Format: I8},
+			{Format: I8, Int8: true}} {
+			x := w
+			if i == 2 {
+				x = plainMatrix(w)
+			}
+			errors[i] = 100 * relativeError(matrixProduct(t, a, x, c), want)
 		}
-		errors[2] = relativeError(matrixProduct(t, a, plainMatrix(w), F32), want)
-		fmt.Fprintf(&table, "| %s | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name,
-			100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
+		fmt.Fprintf(&table, "| %s | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name,
+			errors[0], errors[1], errors[2], errors[3], errors[4])
 		if plain, rotated := errors[2], errors[3]; rotated > 1.2*plain ||
 			kind.weights > 1 && rotated > 0.5*plain {
-			t.Errorf("%s: the error of I8 is %.4f, without a rotation %.4f", kind.name, rotated, plain)
+			t.Errorf("%s: the error of I8 is %.4f %%, without a rotation %.4f %%", kind.name, rotated,
+				plain)
+		}
+		if stored, ints := errors[3], errors[4]; ints < stored || ints > 2*stored {
+			t.Errorf("%s: the error of Int8 is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name, ints,
+				stored)
 		}
 	}
 	t.Logf("relative errors of products (root mean square):\n%s", table.String())
@@ -223,10 +232,10 @@ func TestLowPrecisionMatrices(t *testing.T) {
 	}
 }
 
-// matrixProduct is a·w by a matrix of a format.
-func matrixProduct(t *testing.T, a, w Tensor, f Format) []float32 {
+// matrixProduct is a·w by a packed matrix.
+func matrixProduct(t *testing.T, a, w Tensor, c MatrixConfig) []float32 {
 	t.Helper()
-	m, err := PackMatrix(w, MatrixConfig{Format: f})
+	m, err := PackMatrix(w, c)
 	must(t, err)
 	dst := zeros(a.B, a.H, a.L, w.D)
 	must(t, m.MatMul(dst, a, nil))
@@ -300,6 +309,67 @@ func TestLowPrecisionWeights(t *testing.T) {
 			before = got
 		} else {
 			mustEqualBits(t, "weights and log-sum-exps with larger values", got, before)
+		}
+	}
+}
+
+// int8Kinds are data with the errors, in per cent, that a model of the definition in float64 gives
+// for D = 64 and 128, and for each 512 and 4096 keys: of I8 that is only stored, and of integers.
+var int8Kinds = []struct {
+	outliers
+	spread       float32 // of queries: the larger, the fewer keys decide
+	stored, ints [4]float64
+}{
+	{outliers{"normal", 1, 1}, 1, [4]float64{.84, .81, .92, .93}, [4]float64{1.02, 1.01, 1.13, 1.11}},
+	{outliers{"peaked: queries ×4", 1, 1}, 4, [4]float64{1.48, 1.54, 1.61, 1.78},
+		[4]float64{1.82, 2.19, 2.08, 2.35}},
+	{outliers{"keys ×10", 10, 1}, 1, [4]float64{1.38, 1.53, 1.35, 1.33},
+		[4]float64{1.82, 1.71, 1.66, 1.62}},
+	{outliers{"keys ×10, queries ÷10", 10, 0.1}, 1, [4]float64{1.09, 1.09, 1.33, 1.28},
+		[4]float64{1.56, 1.56, 1.91, 1.79}},
+	{outliers{"keys ×100, queries ÷100", 100, 0.01}, 1, [4]float64{5.07, 5.93, 6.83, 7.13},
+		[4]float64{11.25, 11.76, 12.99, 12.38}},
+}
+
+// What arithmetic in integers does to outputs, beside I8 that is only stored. The table of
+// docs/low-precision.md is what this test prints.
+func TestLowPrecisionInt8(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| data | D | keys | I8 | Int8 |\n|---|---:|---:|---:|---:|\n")
+	for _, kind := range int8Kinds {
+		for i, size := range [][2]int{{64, 512}, {64, 4096}, {128, 512}, {128, 4096}} {
+			d, keys := size[0], size[1]
+			if keys > 512 && (few() || tuned.ISA == tuning.Generic) { // which would take minutes
+				continue
+			}
+			p := newProblem(random(fmt.Sprint("integers ", d, keys)), normal,
+				shape{1, 8, 1, 96, keys, d, d})
+			scaleChannels(&p.k, kind.factor)
+			scaleChannels(&p.q, kind.queries)
+			for j := range p.q.Data {
+				p.q.Data[j] *= kind.spread
+			}
+			want := p.solve(t, Attend).o
+			stored := 100 * relativeError(lowPrecision{kind: I8}.outputs(t, p), want)
+			p.opt.Int8 = true
+			ints := 100 * relativeError(p.solve(t, Attend).o, want)
+			fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% |\n", kind.name, d, keys, stored, ints)
+			for _, e := range []struct {
+				name      string
+				got, want float64
+			}{{"I8", stored, kind.stored[i]}, {"Int8", ints, kind.ints[i]}} {
+				if math.Abs(e.got-e.want) > 0.15*e.want {
+					t.Errorf("%s, D = %d, %d keys, %s: the error is %.2f %%, the model's %.2f %%", kind.name, d,
+						keys, e.name, e.got, e.want)
+				}
+			}
+		}
+	}
+	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	text := lowPrecisionText(t)
+	for _, line := range strings.Split(strings.TrimSpace(table.String()), "\n") {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("docs/low-precision.md has no line\n%s", line)
 		}
 	}
 }

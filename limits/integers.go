@@ -35,8 +35,8 @@ func (v Integers) String() string {
 		"VPMADDUBSW and VPMADDWD, AVX-512", "VPDPBUSD, AVX-512"}[v]
 }
 
-// MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, each for a
-// stretch of time, and returns operations per second, two for each product.
+// MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, each for
+// a stretch of time, and returns operations per second, two for each product.
 func MultiplyIntegers(v Integers, threads int, stretch time.Duration) float64 {
 	return 2 * accumulators * fmaSteps * float64(v.Products()) * rounds(threads, stretch, func() {
 		integers(v, fmaSteps)

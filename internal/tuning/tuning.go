@@ -68,6 +68,10 @@ type Row struct {
 
 	VNNI bool // kernels in integers multiply and add in one instruction
 
+	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
+	// its prefetches are further apart.
+	MinInt8Rows16 int
+
 	// When a Pool wakes workers.
 	FlopsPerNs float64       // multiply-adds count twice
 	BytesPerNs float64       // from memory
@@ -96,21 +100,22 @@ func Table() []Row { return slices.Clone(table) }
 var table = []Row{
 	{CPU: Zen3, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, FourPanels: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
-	{CPU: Zen4, ISA: AVX512, MinRows16: never, FewRows: 128, MaximaInScore: true,
+	{CPU: Zen4, ISA: AVX512, MinRows16: never, MinInt8Rows16: 2, FewRows: 128, MaximaInScore: true,
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
-	{CPU: Zen5, ISA: AVX512, MinRows16: 13, FewRows: 128,
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
-	{CPU: Intel, ISA: AVX512, MinRows16: 2, FewRows: 128, Reads: PagedReads, QuarterSteps: true,
+	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
+		QuarterSteps: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
-	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, FewRows: 128,
+	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
