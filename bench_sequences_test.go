@@ -68,17 +68,20 @@ func BenchmarkSequencesOverCache(b *testing.B) {
 // 64 of their own, over the same without sharing: one call for each sequence.
 func BenchmarkSequencesShared(b *testing.B) {
 	const n, shared, own, heads = 16, 4096, 64, 32
-	for _, kind := range []Format{F32, I8} {
-		b.Run(fmt.Sprint("type=", kind), func(b *testing.B) {
+	for _, way := range []struct {
+		kind Format
+		int8 bool
+	}{{F32, false}, {I8, false}, {I8, true}} {
+		b.Run(fmt.Sprintf("type=%v/int8=%v", way.kind, way.int8), func(b *testing.B) {
 			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128,
-				Pages: shared/Block + 2*n, Format: kind})
+				Pages: shared/Block + 2*n, Format: way.kind})
 			must(b, err)
 			prompt, seqs := filledSequence(b, store.NewSequence(), shared), []*Sequence{}
 			for range n {
 				seqs = append(seqs, filledSequence(b, prompt.Fork(), own+1))
 			}
 			q, dst := tensor(random("q"), normal, 1, heads, n, 128), zeros(1, heads, n, 128)
-			opt := Options{Causal: BottomRight}
+			opt := Options{Causal: BottomRight, Int8: way.int8}
 			ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error {
 				for i := range seqs {
 					if err := AttendSequences(rowsOf(dst, i, 1), rowsOf(q, i, 1), seqs[i:][:1], &opt); err != nil {

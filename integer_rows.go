@@ -6,8 +6,9 @@ import "github.com/seed-1415985d/attn/internal/operand"
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
 
-	// With VNNI and enough rows, in the place of words: kernels add 128 to what a row meets, to have no signs there,
-	// and sums begin with −128 times the sum of the row, or of each group of it that has a sum.
+	// With VNNI and enough rows, in the place of words: kernels add 128 to what a row meets, to have
+	// no signs there, and sums begin with −128 times the sum of the row, or of each group of it that
+	// has a sum.
 	bytes  []int8
 	starts []int32
 }

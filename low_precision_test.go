@@ -222,8 +222,8 @@ func TestLowPrecisionMatrices(t *testing.T) {
 				plain)
 		}
 		if stored, ints := errors[3], errors[4]; ints < stored || ints > 2*stored {
-			t.Errorf("%s: the error of Int8 is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name, ints,
-				stored)
+			t.Errorf("%s: the error of Int8 is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name,
+				ints, stored)
 		}
 	}
 	t.Logf("relative errors of products (root mean square):\n%s", table.String())

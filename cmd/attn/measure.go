@@ -266,7 +266,9 @@ func (m *measurement) machine() machine {
 	})
 	got.PerCycle = operationsPerCycle(m.vectors, got.FMA, got.Clock)
 	got.IntegersWith = m.integers.String()
-	got.Integers = m.best(func() float64 { return limits.MultiplyIntegers(m.integers, 1, limits.Burst) })
+	got.Integers = m.best(func() float64 {
+		return limits.MultiplyIntegers(m.integers, 1, limits.Burst)
+	})
 	for _, level := range limits.Levels() {
 		memory := limits.NewMemory(m.vectors, 1, level.Bytes)
 		got.Read[level.Name] = m.best(memory.Read)

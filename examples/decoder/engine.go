@@ -52,8 +52,8 @@ func newEngine(m *model, s settings) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers), int8: s.int8}, settings: s, cache: c,
-		shared: c.newSequence()}
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers), int8: s.int8}, settings: s,
+		cache: c, shared: c.newSequence()}
 	e.attend = e.attendPages
 	return e, nil
 }

@@ -112,7 +112,7 @@ var table = []Row{
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
 		QuarterSteps: true,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
+		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
