@@ -95,7 +95,9 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 // loadHead copies the queries of one head's rows.
 func (w *scratch) loadHead(p *plan, c *chunk) {
 	q := w.q[c.at*p.d:][:c.rows*p.d]
-	if p.group == 1 && p.q.SL == p.d { // one run of memory
+	if p.int8 && p.group == 1 {
+		copyRows(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):], c.rows, p.d, p.q.SL)
+	} else if p.group == 1 && p.q.SL == p.d { // one run of memory
 		copy(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):])
 	} else {
 		for r := range c.rows {

@@ -150,4 +150,6 @@ func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, row
 	panic(noIntegers)
 }
 
+func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(noIntegers) }
+
 func interleaveSIMD(dst, src *byte, cols, n int) { panic(noIntegers) }

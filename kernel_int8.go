@@ -163,6 +163,20 @@ func (x *integerRows) quantize(at, group int, scales, a []float32, rows, n, stri
 	quantizeRows(x.bytes[at:], scales, x.starts[group:], a, rows, n, width, stride)
 }
 
+// copyRows brings rows of n elements together.
+func copyRows(dst, x []float32, rows, n, stride int) {
+	operand.Writes(dst, rows*n)
+	operand.ReadsRows(x, rows, stride, n)
+	step := max(1, callCopies/n)
+	for r := 0; r < rows; r += step {
+		if m := min(step, rows-r); tuned.ISA.Integers() {
+			copyRowsSIMD(&dst[r*n], &x[r*stride], m, n, stride)
+		} else {
+			copyRowsGeneric(dst[r*n:], x[r*stride:], m, n, stride)
+		}
+	}
+}
+
 // interleave brings n rows of so many columns, whole panels, to the order of a block's values: of
 // four rows the elements of a column follow each other.
 func interleave(dst, src []byte, cols, n int) {

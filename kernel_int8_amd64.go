@@ -124,3 +124,8 @@ func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, row
 //
 //go:noescape
 func interleaveSIMD(dst, src *byte, cols, n int)
+
+// copyRowsSIMD works like copyRowsGeneric.
+//
+//go:noescape
+func copyRowsSIMD(dst, x *float32, rows, n, stride int)

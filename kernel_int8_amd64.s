@@ -28277,7 +28277,7 @@ panels413End:
 	RET
 
 // func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows int, n int, dstStride int, xStride int) (done int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·quantizeRowsSIMD(SB), NOSPLIT, $0-72
 	MOVQ    dst+0(FP), AX
 	MOVQ    scales+8(FP), CX
@@ -28292,27 +28292,31 @@ TEXT ·quantizeRowsSIMD(SB), NOSPLIT, $0-72
 	VMOVUPS joinBytes<>+0(SB), Y2
 
 row:
-	MOVQ  n+40(FP), R10
+	MOVQ  n+40(FP), R11
 	VPXOR Y3, Y3, Y3
 	MOVQ  BX, R9
-	SUBQ  $0x08, R10
+	LEAQ  (BX)(R8*8), R10
+	SUBQ  $0x08, R11
 	JL    tail1
 
 loop1:
-	VMOVUPS (R9), Y4
-	VANDPS  Y0, Y4, Y4
-	VPMAXUD Y4, Y3, Y3
-	ADDQ    $0x20, R9
-	SUBQ    $0x08, R10
-	JGE     loop1
+	PREFETCHT0 (R10)
+	VMOVUPS    (R9), Y4
+	VANDPS     Y0, Y4, Y4
+	VPMAXUD    Y4, Y3, Y3
+	ADDQ       $0x20, R9
+	ADDQ       $0x20, R10
+	SUBQ       $0x08, R11
+	JGE        loop1
 
 tail1:
-	ADDQ       $0x08, R10
+	ADDQ       $0x08, R11
 	JE         end1
-	LEAQ       tailMasks<>+32(SB), R11
-	SHLQ       $0x02, R10
-	SUBQ       R10, R11
-	VMOVUPS    (R11), Y4
+	LEAQ       tailMasks<>+32(SB), R12
+	SHLQ       $0x02, R11
+	SUBQ       R11, R12
+	VMOVUPS    (R12), Y4
+	PREFETCHT0 (R10)
 	VMASKMOVPS (R9), Y4, Y4
 	VANDPS     Y0, Y4, Y4
 	VPMAXUD    Y4, Y3, Y3
@@ -28333,9 +28337,9 @@ end1:
 	VBROADCASTSS X3, Y3
 	VPXOR        Y4, Y4, Y4
 	MOVQ         BX, R9
-	MOVQ         AX, R11
-	MOVQ         n+40(FP), R10
-	SUBQ         $0x08, R10
+	MOVQ         AX, R10
+	MOVQ         n+40(FP), R11
+	SUBQ         $0x08, R11
 	JL           tail2
 
 loop2:
@@ -28345,17 +28349,17 @@ loop2:
 	VPADDD    Y5, Y4, Y4
 	VPSHUFB   Y1, Y5, Y5
 	VPERMD    Y5, Y2, Y5
-	VMOVQ     X5, (R11)
+	VMOVQ     X5, (R10)
 	ADDQ      $0x20, R9
-	ADDQ      $0x08, R11
-	SUBQ      $0x08, R10
+	ADDQ      $0x08, R10
+	SUBQ      $0x08, R11
 	JGE       loop2
 
 tail2:
-	ADDQ       $0x08, R10
+	ADDQ       $0x08, R11
 	JE         end2
 	LEAQ       tailMasks<>+32(SB), R12
-	MOVQ       R10, R13
+	MOVQ       R11, R13
 	SHLQ       $0x02, R13
 	SUBQ       R13, R12
 	VMOVUPS    (R12), Y5
@@ -28365,25 +28369,25 @@ tail2:
 	VPADDD     Y5, Y4, Y4
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
-	TESTQ      $0x00000004, R10
+	TESTQ      $0x00000004, R11
 	JE         part462
-	VMOVD      X5, (R11)
+	VMOVD      X5, (R10)
 	VPSRLDQ    $0x04, X5, X5
-	ADDQ       $0x04, R11
+	ADDQ       $0x04, R10
 
 part462:
-	TESTQ   $0x00000002, R10
+	TESTQ   $0x00000002, R11
 	JE      part463
-	VPEXTRW $0x00, X5, (R11)
+	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
-	ADDQ    $0x02, R11
+	ADDQ    $0x02, R10
 
 part463:
-	TESTQ   $0x00000001, R10
+	TESTQ   $0x00000001, R11
 	JE      part464
-	VPEXTRB $0x00, X5, (R11)
+	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
-	ADDQ    $0x01, R11
+	ADDQ    $0x01, R10
 
 part464:
 end2:
@@ -28510,6 +28514,52 @@ columns:
 	LEAQ       (CX)(DX*4), CX
 	SUBQ       $0x04, BX
 	JNE        rows
+	VZEROUPPER
+	RET
+
+// func copyRowsSIMD(dst *float32, x *float32, rows int, n int, stride int)
+// Requires: AVX, MMX+
+TEXT ·copyRowsSIMD(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ stride+32(FP), BX
+	SHLQ $0x02, BX
+
+row:
+	MOVQ n+24(FP), R8
+	MOVQ CX, SI
+	LEAQ (CX)(BX*8), DI
+	SUBQ $0x08, R8
+	JL   tail3
+
+loop3:
+	PREFETCHT0 (DI)
+	VMOVUPS    (SI), Y0
+	VMOVUPS    Y0, (AX)
+	ADDQ       $0x20, SI
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, AX
+	SUBQ       $0x08, R8
+	JGE        loop3
+
+tail3:
+	ADDQ       $0x08, R8
+	JE         end3
+	LEAQ       tailMasks<>+32(SB), R9
+	MOVQ       R8, R10
+	SHLQ       $0x02, R10
+	SUBQ       R10, R9
+	VMOVUPS    (R9), Y0
+	PREFETCHT0 (DI)
+	VMASKMOVPS (SI), Y0, Y1
+	VMASKMOVPS Y1, Y0, (AX)
+
+end3:
+	LEAQ (AX)(R8*4), AX
+	ADDQ BX, CX
+	DECQ DX
+	JNE  row
 	VZEROUPPER
 	RET
 
@@ -28731,9 +28781,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail3
+	JL   tail4
 
-loop3:
+loop4:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -28767,11 +28817,11 @@ loop3:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop3
+	JGE         loop4
 
-tail3:
+tail4:
 	ADDQ        $0x08, BX
-	JE          end3
+	JE          end4
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -28806,7 +28856,7 @@ tail3:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end3:
+end4:
 	TESTL AX, AX
 	SETNE AL
 
@@ -28995,9 +29045,9 @@ weights:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail4
+	JL   tail5
 
-loop4:
+loop5:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -29035,11 +29085,11 @@ loop4:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop4
+	JGE         loop5
 
-tail4:
+tail5:
 	ADDQ        $0x08, BX
-	JE          end4
+	JE          end5
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -29078,7 +29128,7 @@ tail4:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end4:
+end5:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+64(FP), CX
 	LEAQ 3519(SP), DX
@@ -29087,9 +29137,9 @@ end4:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail5
+	JL   tail6
 
-loop5:
+loop6:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -29138,11 +29188,11 @@ loop5:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop5
+	JGE        loop6
 
-tail5:
+tail6:
 	ADDQ       $0x08, CX
-	JE         end5
+	JE         end6
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -29193,7 +29243,7 @@ tail5:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end5:
+end6:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+73(FP)
@@ -29897,9 +29947,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail6
+	JL   tail7
 
-loop6:
+loop7:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -29933,11 +29983,11 @@ loop6:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop6
+	JGE         loop7
 
-tail6:
+tail7:
 	ADDQ        $0x08, BX
-	JE          end6
+	JE          end7
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -29972,7 +30022,7 @@ tail6:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end6:
+end7:
 	TESTL AX, AX
 	SETNE AL
 
@@ -30613,9 +30663,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail7
+	JL   tail8
 
-loop7:
+loop8:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -30653,11 +30703,11 @@ loop7:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop7
+	JGE         loop8
 
-tail7:
+tail8:
 	ADDQ        $0x08, BX
-	JE          end7
+	JE          end8
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -30696,7 +30746,7 @@ tail7:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end7:
+end8:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+72(FP), CX
 	MOVQ visible+64(FP), DX
@@ -30706,9 +30756,9 @@ end7:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail8
+	JL   tail9
 
-loop8:
+loop9:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -30757,11 +30807,11 @@ loop8:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop8
+	JGE        loop9
 
-tail8:
+tail9:
 	ADDQ       $0x08, CX
-	JE         end8
+	JE         end9
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -30812,7 +30862,7 @@ tail8:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end8:
+end9:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+81(FP)
@@ -31046,9 +31096,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail9
+	JL   tail10
 
-loop9:
+loop10:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -31082,11 +31132,11 @@ loop9:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop9
+	JGE         loop10
 
-tail9:
+tail10:
 	ADDQ        $0x08, BX
-	JE          end9
+	JE          end10
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -31121,7 +31171,7 @@ tail9:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end9:
+end10:
 	TESTL AX, AX
 	SETNE AL
 
@@ -31240,9 +31290,9 @@ weights:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail10
+	JL   tail11
 
-loop10:
+loop11:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -31280,11 +31330,11 @@ loop10:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop10
+	JGE         loop11
 
-tail10:
+tail11:
 	ADDQ        $0x08, BX
-	JE          end10
+	JE          end11
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -31323,7 +31373,7 @@ tail10:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end10:
+end11:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+64(FP), CX
 	LEAQ 3519(SP), DX
@@ -31332,9 +31382,9 @@ end10:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail11
+	JL   tail12
 
-loop11:
+loop12:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -31383,11 +31433,11 @@ loop11:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop11
+	JGE        loop12
 
-tail11:
+tail12:
 	ADDQ       $0x08, CX
-	JE         end11
+	JE         end12
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -31438,7 +31488,7 @@ tail11:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end11:
+end12:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+73(FP)
@@ -31785,9 +31835,9 @@ maxEnd:
 	LEAQ 3104(SP), SI
 	XORQ AX, AX
 	SUBQ $0x08, BX
-	JL   tail12
+	JL   tail13
 
-loop12:
+loop13:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (DX), Y0
 	VXORPS      Y2, Y2, Y2
@@ -31821,11 +31871,11 @@ loop12:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop12
+	JGE         loop13
 
-tail12:
+tail13:
 	ADDQ        $0x08, BX
-	JE          end12
+	JE          end13
 	LEAQ        tailMasks<>+32(SB), R8
 	SHLQ        $0x02, BX
 	SUBQ        BX, R8
@@ -31860,7 +31910,7 @@ tail12:
 	VANDPS      Y0, Y4, Y4
 	VMASKMOVPS  Y4, Y1, (DX)
 
-end12:
+end13:
 	TESTL AX, AX
 	SETNE AL
 
@@ -32252,9 +32302,9 @@ weighed:
 	LEAQ 31(SP), SI
 	ANDQ $-32, SI
 	SUBQ $0x08, BX
-	JL   tail13
+	JL   tail14
 
-loop13:
+loop14:
 	VMOVUPS     (SI), Y0
 	VMOVUPS     128(SI), Y1
 	VPERM2F128  $0x21, Y1, Y0, Y2
@@ -32292,11 +32342,11 @@ loop13:
 	ADDQ        $0x20, CX
 	ADDQ        $0x20, DX
 	SUBQ        $0x08, BX
-	JGE         loop13
+	JGE         loop14
 
-tail13:
+tail14:
 	ADDQ        $0x08, BX
-	JE          end13
+	JE          end14
 	LEAQ        tailMasks<>+32(SB), DI
 	SHLQ        $0x02, BX
 	SUBQ        BX, DI
@@ -32335,7 +32385,7 @@ tail13:
 	VFMADD213PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (CX)
 
-end13:
+end14:
 	// f = t/32767 and 32767/t, for the largest product t
 	MOVQ rows+72(FP), CX
 	MOVQ visible+64(FP), DX
@@ -32345,9 +32395,9 @@ end13:
 	LEAQ 3104(SP), SI
 	XORL DI, DI
 	SUBQ $0x08, CX
-	JL   tail14
+	JL   tail15
 
-loop14:
+loop15:
 	VMOVUPS    (DX), Y0
 	VMOVUPS    128(DX), Y1
 	VPERM2F128 $0x21, Y1, Y0, Y2
@@ -32396,11 +32446,11 @@ loop14:
 	ADDQ       $0x20, SI
 	ADDQ       $0x20, BX
 	SUBQ       $0x08, CX
-	JGE        loop14
+	JGE        loop15
 
-tail14:
+tail15:
 	ADDQ       $0x08, CX
-	JE         end14
+	JE         end15
 	LEAQ       tailMasks<>+32(SB), R8
 	SHLQ       $0x02, CX
 	SUBQ       CX, R8
@@ -32451,7 +32501,7 @@ tail14:
 	VMOVMSKPS  Y1, CX
 	ORL        CX, DI
 
-end14:
+end15:
 	TESTL DI, DI
 	SETNE DI
 	MOVB  DI, rare+81(FP)

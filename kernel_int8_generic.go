@@ -109,6 +109,13 @@ func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32,
 	}
 }
 
+// copyRowsGeneric brings rows together.
+func copyRowsGeneric(dst, x []float32, rows, n, stride int) {
+	for r := range rows {
+		copy(dst[r*n:][:n], x[r*stride:])
+	}
+}
+
 // interleaveGeneric brings elements of four rows and a column together.
 func interleaveGeneric(dst, src []byte, cols, n int) {
 	for j := range n {

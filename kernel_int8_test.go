@@ -18,6 +18,8 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+	{"copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
+		func(c *trial, n []int) { c.copyRows(n[0], n[1]) }},
 	{"interleave", []dim{{"rows", 4, 32, Block, 4}, {"cols", panel, 9 * panel, 20 * panel, panel}},
 		func(c *trial, n []int) { c.interleave(n[0], n[1]) }},
 }
@@ -157,6 +159,14 @@ func (c *trial) quantizeRows(rows, n int) {
 	}
 }
 
+func (c *trial) copyRows(rows, n int) {
+	stride := n + c.IntN(9)
+	x := c.input((rows-1)*stride + n)
+	dst, want := c.output(rows * n)
+	copyRows(dst, x, rows, n, stride)
+	copyRowsGeneric(want, x, rows, n, stride)
+}
+
 func (c *trial) interleave(rows, cols int) {
 	src := c.typedInput(I8, rows*cols)
 	dst, want := c.outputOf(rows*cols/4, normal)
@@ -195,4 +205,5 @@ func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
 func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
 func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
+func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
 func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }

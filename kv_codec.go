@@ -85,9 +85,7 @@ func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j i
 func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
 	if s.rotation > 1 {
 		rows := w.row[:m*s.d]
-		for r := range m {
-			copy(rows[r*s.d:][:s.d], k[r*stride:])
-		}
+		copyRows(rows, k, m, s.d, stride)
 		rotateAll(rows, s.rotation)
 		k, stride = rows, s.d
 	}

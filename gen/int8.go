@@ -25,6 +25,7 @@ func int8Kernels() {
 	int8Kernel(int8VNNI, multiplyInt8)
 	quantizeRowsKernel()
 	interleaveKernel()
+	copyRowsKernel()
 	for _, lanes16 := range []bool{false, true} {
 		name := map[bool]string{false: "SIMD", true: "AVX512"}[lanes16]
 		softmaxInt8Kernel("softmaxInt8"+name, false, lanes16)

@@ -19,15 +19,20 @@ func quantizeRowsKernel() {
 	abs, lowest, join := constant(u32(bitsAbs)), YMM(), YMM()
 	bytesOf32(lowest, join)
 	Label("row")
-	top, at, n := YMM(), GP64(), param("n")
+	top, at, later, n := YMM(), GP64(), GP64(), param("n")
 	VPXOR(top, top, top)
 	MOVQ(x, at)
+	rowsLater(later, x, xStride)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v := YMM()
+		PREFETCHT0(Mem{Base: later})
 		load(Mem{Base: at}, mask, v)
 		VANDPS(abs, v, v)
 		VPMAXUD(v, top, top) // of bits, which have the order of magnitudes
-	}, func() { ADDQ(imm(vector), at) })
+	}, func() {
+		ADDQ(imm(vector), at)
+		ADDQ(imm(vector), later)
+	})
 	foldLanes(VPMAXUD, top)
 	bits, scale := GP32(), YMM()
 	VMOVD(top.AsX(), bits)
@@ -79,6 +84,39 @@ func quantizeRowsKernel() {
 	done := param("rows")
 	SUBQ(rows, done)
 	Store(done, ReturnIndex(0))
+	finish()
+}
+
+// rowsLater sets later to the row that is prefetched while a row is read: 8 rows are time enough for
+// what is in the L3 cache.
+func rowsLater(later, row, stride reg.GPVirtual) {
+	LEAQ(Mem{Base: row, Index: stride, Scale: 8}, later)
+}
+
+// copyRowsKernel brings rows together.
+func copyRowsKernel() {
+	TEXT("copyRowsSIMD", noSplit, "func(dst, x *float32, rows, n, stride int)")
+	dst, x, rows, stride := param("dst"), param("x"), param("rows"), param("stride")
+	SHLQ(Imm(2), stride)
+	Label("row")
+	at, later, n, left := GP64(), GP64(), param("n"), GP64()
+	MOVQ(x, at)
+	rowsLater(later, x, stride)
+	MOVQ(n, left)
+	eachVector(left, func(mask reg.VecVirtual) {
+		v := YMM()
+		PREFETCHT0(Mem{Base: later})
+		load(Mem{Base: at}, mask, v)
+		store(v, mask, Mem{Base: dst})
+	}, func() {
+		for _, p := range []reg.GPVirtual{at, later, dst} {
+			ADDQ(imm(vector), p)
+		}
+	})
+	LEAQ(Mem{Base: dst, Index: left, Scale: 4}, dst)
+	ADDQ(stride, x)
+	DECQ(rows)
+	JNE(LabelRef("row"))
 	finish()
 }
 
