@@ -147,6 +147,9 @@ panels1Next:
 	JMP    panels1
 
 panels1End:
+	CMPQ 40(SP), $0x04
+	JG   panels3End
+
 panels3:
 	CMPQ 32(SP), $0x01
 	JL   panels3End
@@ -187,9 +190,12 @@ panels3Rows4:
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
 	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
 	MOVQ  56(SP), CX
 
 group4:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
 	VMOVDQU      (BX), Y9
 	VPSLLW       $0x08, Y9, Y8
 	VPSRAW       $0x08, Y8, Y8
@@ -243,6 +249,7 @@ group4:
 	ADDQ         $0x08, R13
 	DECQ         CX
 	JNE          group4
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -294,51 +301,55 @@ panels3Rows3:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
 	MOVQ  56(SP), CX
 
 group5:
-	VMOVDQU      (BX), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VMOVDQU      32(BX), Y9
-	VPSLLW       $0x08, Y9, Y8
-	VPSRAW       $0x08, Y8, Y8
-	VPSRAW       $0x08, Y9, Y9
-	VPBROADCASTD (AX), Y10
-	VPMADDWD     Y10, Y6, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y10, Y8, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD 4(AX), Y10
-	VPMADDWD     Y10, Y7, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y10, Y9, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD (AX)(R9*1), Y10
-	VPMADDWD     Y10, Y6, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y10, Y8, Y14
-	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 4(AX)(R9*1), Y10
-	VPMADDWD     Y10, Y7, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y10, Y9, Y14
-	VPADDD       Y14, Y3, Y3
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y6
+	VPBROADCASTD 4(AX), Y7
+	VPBROADCASTD (AX)(R9*1), Y8
+	VPBROADCASTD 4(AX)(R9*1), Y9
 	VPBROADCASTD (AX)(R9*2), Y10
-	VPMADDWD     Y10, Y6, Y14
+	VPBROADCASTD 4(AX)(R9*2), Y11
+	VMOVDQU      (BX), Y13
+	VPSLLW       $0x08, Y13, Y12
+	VPSRAW       $0x08, Y12, Y12
+	VPSRAW       $0x08, Y13, Y13
+	VPMADDWD     Y6, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y7, Y13, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y8, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y9, Y13, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y10, Y12, Y14
 	VPADDD       Y14, Y4, Y4
-	VPMADDWD     Y10, Y8, Y14
+	VPMADDWD     Y11, Y13, Y14
+	VPADDD       Y14, Y4, Y4
+	VMOVDQU      32(BX), Y13
+	VPSLLW       $0x08, Y13, Y12
+	VPSRAW       $0x08, Y12, Y12
+	VPSRAW       $0x08, Y13, Y13
+	VPMADDWD     Y6, Y12, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y7, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y8, Y12, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y9, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y10, Y12, Y14
 	VPADDD       Y14, Y5, Y5
-	VPBROADCASTD 4(AX)(R9*2), Y10
-	VPMADDWD     Y10, Y7, Y14
-	VPADDD       Y14, Y4, Y4
-	VPMADDWD     Y10, Y9, Y14
+	VPMADDWD     Y11, Y13, Y14
 	VPADDD       Y14, Y5, Y5
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group5
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -380,41 +391,45 @@ panels3Rows2:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
 	MOVQ  56(SP), CX
 
 group6:
-	VMOVDQU      (BX), Y5
-	VPSLLW       $0x08, Y5, Y4
-	VPSRAW       $0x08, Y4, Y4
-	VPSRAW       $0x08, Y5, Y5
-	VMOVDQU      32(BX), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VPBROADCASTD (AX), Y8
-	VPMADDWD     Y8, Y4, Y14
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VPBROADCASTD (AX)(R9*1), Y6
+	VPBROADCASTD 4(AX)(R9*1), Y7
+	VMOVDQU      (BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VPMADDWD     Y4, Y8, Y14
 	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y8, Y6, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD 4(AX), Y8
-	VPMADDWD     Y8, Y5, Y14
+	VPMADDWD     Y5, Y9, Y14
 	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y8, Y7, Y14
-	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD (AX)(R9*1), Y8
-	VPMADDWD     Y8, Y4, Y14
+	VPMADDWD     Y6, Y8, Y14
 	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y8, Y6, Y14
+	VPMADDWD     Y7, Y9, Y14
+	VPADDD       Y14, Y2, Y2
+	VMOVDQU      32(BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VPMADDWD     Y4, Y8, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y5, Y9, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y6, Y8, Y14
 	VPADDD       Y14, Y3, Y3
-	VPBROADCASTD 4(AX)(R9*1), Y8
-	VPMADDWD     Y8, Y5, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y8, Y7, Y14
+	VPMADDWD     Y7, Y9, Y14
 	VPADDD       Y14, Y3, Y3
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group6
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -448,31 +463,35 @@ panels3Rows1:
 	MOVQ  64(SP), R9
 	MOVQ  SI, AX
 	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
 	MOVQ  56(SP), CX
 
 group7:
-	VMOVDQU      (BX), Y3
-	VPSLLW       $0x08, Y3, Y2
-	VPSRAW       $0x08, Y2, Y2
-	VPSRAW       $0x08, Y3, Y3
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y2
+	VPBROADCASTD 4(AX), Y3
+	VMOVDQU      (BX), Y5
+	VPSLLW       $0x08, Y5, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y5, Y5
+	VPMADDWD     Y2, Y4, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y3, Y5, Y14
+	VPADDD       Y14, Y0, Y0
 	VMOVDQU      32(BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
 	VPSRAW       $0x08, Y5, Y5
-	VPBROADCASTD (AX), Y6
-	VPMADDWD     Y6, Y2, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y6, Y4, Y14
+	VPMADDWD     Y2, Y4, Y14
 	VPADDD       Y14, Y1, Y1
-	VPBROADCASTD 4(AX), Y6
-	VPMADDWD     Y6, Y3, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y6, Y5, Y14
+	VPMADDWD     Y3, Y5, Y14
 	VPADDD       Y14, Y1, Y1
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
 	JNE          group7
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -502,249 +521,32 @@ panels3Next:
 	JMP    panels3
 
 panels3End:
-	VZEROUPPER
-	RET
-
-// func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $152-80
-	MOVQ    o+0(FP), AX
-	MOVQ    AX, (SP)
-	MOVQ    w+8(FP), AX
-	MOVQ    AX, 16(SP)
-	MOVQ    v+16(FP), AX
-	MOVQ    AX, 24(SP)
-	MOVQ    wStride+56(FP), AX
-	MOVQ    AX, 64(SP)
-	MOVQ    f+32(FP), AX
-	MOVQ    AX, 104(SP)
-	SHLQ    $0x01, 64(SP)
-	MOVQ    rows+40(FP), AX
-	MOVQ    AX, 40(SP)
-	MOVQ    alpha+24(FP), AX
-	MOVQ    AX, 88(SP)
-	MOVQ    oStride+48(FP), AX
-	MOVQ    AX, 72(SP)
-	SHLQ    $0x02, 72(SP)
-	MOVQ    fStride+64(FP), AX
-	MOVQ    AX, 80(SP)
-	SHLQ    $0x02, 80(SP)
-	MOVQ    b+72(FP), BX
-	MOVBQZX 64(BX), AX
-	MOVQ    AX, 136(SP)
-	MOVQ    40(BX), AX
-	ADDQ    24(SP), AX
-	MOVQ    AX, 144(SP)
-	MOVQ    (BX), AX
-	ADDQ    $0x03, AX
-	SHRQ    $0x02, AX
-	MOVQ    AX, 56(SP)
-	MOVQ    8(BX), AX
-	SHRQ    $0x04, AX
-	MOVQ    AX, 32(SP)
-	MOVQ    16(BX), R10
-	MOVQ    24(BX), R8
-	CMPQ    40(SP), $0x01
-	JG      panels8End
-
 panels8:
-	CMPQ 32(SP), $0x02
+	CMPQ 32(SP), $0x01
 	JL   panels8End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
-	MOVQ 88(SP), AX
-	MOVQ AX, 96(SP)
-	MOVQ 104(SP), AX
-	MOVQ AX, 112(SP)
 
 panels8Tiles:
 	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels8Rows4
+	CMPQ CX, $0x05
+	JGE  panels8Rows3
+	CMPQ CX, $0x04
+	JGE  panels8Rows4
+	CMPQ CX, $0x03
+	JGE  panels8Rows3
+	CMPQ CX, $0x02
+	JGE  panels8Rows2
 	CMPQ CX, $0x01
 	JGE  panels8Rows1
 	JMP  panels8Next
 
-panels8Rows1:
-	// 1 rows × 32 columns.
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	MOVQ  64(SP), R9
-	MOVQ  SI, AX
-	MOVQ  24(SP), BX
-	MOVQ  144(SP), R11
-	MOVQ  56(SP), CX
-
-group9:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VPBROADCASTD (AX), Y4
-	VPBROADCASTD 4(AX), Y5
-	VMOVDQU      (BX), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VPMADDWD     Y4, Y6, Y14
-	VPADDD       Y14, Y0, Y0
-	VPMADDWD     Y5, Y7, Y14
-	VPADDD       Y14, Y0, Y0
-	VMOVDQU      32(BX), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VPMADDWD     Y4, Y6, Y14
-	VPADDD       Y14, Y1, Y1
-	VPMADDWD     Y5, Y7, Y14
-	VPADDD       Y14, Y1, Y1
-	VMOVDQU      (BX)(R8*1), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VPMADDWD     Y4, Y6, Y14
-	VPADDD       Y14, Y2, Y2
-	VPMADDWD     Y5, Y7, Y14
-	VPADDD       Y14, Y2, Y2
-	VMOVDQU      32(BX)(R8*1), Y7
-	VPSLLW       $0x08, Y7, Y6
-	VPSRAW       $0x08, Y6, Y6
-	VPSRAW       $0x08, Y7, Y7
-	VPMADDWD     Y4, Y6, Y14
-	VPADDD       Y14, Y3, Y3
-	VPMADDWD     Y5, Y7, Y14
-	VPADDD       Y14, Y3, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	DECQ         CX
-	JNE          group9
-	MOVQ         R11, 144(SP)
-	MOVQ         72(SP), R9
-	MOVQ         8(SP), DI
-	MOVQ         DI, AX
-	CMPQ         136(SP), $0x00
-	JNE          overwrite11
-	MOVQ         96(SP), BX
-	TESTQ        BX, BX
-	JE           plain10
-	MOVQ         112(SP), CX
-	MOVQ         80(SP), DX
-	VBROADCASTSS (CX), Y4
-	ADDQ         DX, CX
-	VBROADCASTSS (BX), Y6
-	VCVTDQ2PS    Y0, Y0
-	VMULPS       (AX), Y6, Y5
-	VFMADD213PS  Y5, Y4, Y0
-	VMOVUPS      Y0, (AX)
-	VCVTDQ2PS    Y1, Y1
-	VMULPS       32(AX), Y6, Y5
-	VFMADD213PS  Y5, Y4, Y1
-	VMOVUPS      Y1, 32(AX)
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       64(AX), Y6, Y5
-	VFMADD213PS  Y5, Y4, Y2
-	VMOVUPS      Y2, 64(AX)
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       96(AX), Y6, Y5
-	VFMADD213PS  Y5, Y4, Y3
-	VMOVUPS      Y3, 96(AX)
-	ADDQ         $0x04, 96(SP)
-	JMP          added12
-
-plain10:
-	MOVQ         112(SP), CX
-	MOVQ         80(SP), DX
-	VBROADCASTSS (CX), Y4
-	ADDQ         DX, CX
-	VCVTDQ2PS    Y0, Y0
-	VMOVUPS      (AX), Y5
-	VFMADD213PS  Y5, Y4, Y0
-	VMOVUPS      Y0, (AX)
-	VCVTDQ2PS    Y1, Y1
-	VMOVUPS      32(AX), Y5
-	VFMADD213PS  Y5, Y4, Y1
-	VMOVUPS      Y1, 32(AX)
-	VCVTDQ2PS    Y2, Y2
-	VMOVUPS      64(AX), Y5
-	VFMADD213PS  Y5, Y4, Y2
-	VMOVUPS      Y2, 64(AX)
-	VCVTDQ2PS    Y3, Y3
-	VMOVUPS      96(AX), Y5
-	VFMADD213PS  Y5, Y4, Y3
-	VMOVUPS      Y3, 96(AX)
-	JMP          added12
-
-overwrite11:
-	VPXOR        Y5, Y5, Y5
-	MOVQ         112(SP), CX
-	MOVQ         80(SP), DX
-	VBROADCASTSS (CX), Y4
-	ADDQ         DX, CX
-	VCVTDQ2PS    Y0, Y0
-	VFMADD213PS  Y5, Y4, Y0
-	VMOVUPS      Y0, (AX)
-	VCVTDQ2PS    Y1, Y1
-	VFMADD213PS  Y5, Y4, Y1
-	VMOVUPS      Y1, 32(AX)
-	VCVTDQ2PS    Y2, Y2
-	VFMADD213PS  Y5, Y4, Y2
-	VMOVUPS      Y2, 64(AX)
-	VCVTDQ2PS    Y3, Y3
-	VFMADD213PS  Y5, Y4, Y3
-	VMOVUPS      Y3, 96(AX)
-
-added12:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, 8(SP)
-	MOVQ   64(SP), AX
-	IMUL3Q $0x00000001, AX, AX
-	ADDQ   AX, SI
-	MOVQ   80(SP), AX
-	IMUL3Q $0x00000001, AX, AX
-	ADDQ   AX, 112(SP)
-	SUBQ   $0x01, 48(SP)
-	JMP    panels8Tiles
-
-panels8Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R8, AX
-	ADDQ   AX, 24(SP)
-	SUBQ   $0x02, 32(SP)
-	JMP    panels8
-
-panels8End:
-panels13:
-	CMPQ 32(SP), $0x01
-	JL   panels13End
-	MOVQ (SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ 16(SP), SI
-	MOVQ 40(SP), AX
-	MOVQ AX, 48(SP)
-	MOVQ 88(SP), AX
-	MOVQ AX, 96(SP)
-	MOVQ 104(SP), AX
-	MOVQ AX, 112(SP)
-
-panels13Tiles:
-	MOVQ 48(SP), CX
-	CMPQ CX, $0x07
-	JGE  panels13Rows4
-	CMPQ CX, $0x05
-	JGE  panels13Rows3
-	CMPQ CX, $0x04
-	JGE  panels13Rows4
-	CMPQ CX, $0x03
-	JGE  panels13Rows3
-	CMPQ CX, $0x02
-	JGE  panels13Rows2
-	CMPQ CX, $0x01
-	JGE  panels13Rows1
-	JMP  panels13Next
-
-panels13Rows4:
+panels8Rows4:
 	// 4 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -761,7 +563,7 @@ panels13Rows4:
 	MOVQ  24(SP), BX
 	MOVQ  56(SP), CX
 
-group14:
+group9:
 	VMOVDQU      (BX), Y9
 	VPSLLW       $0x08, Y9, Y8
 	VPSRAW       $0x08, Y8, Y8
@@ -814,17 +616,596 @@ group14:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
+	JNE          group9
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y8, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y8, Y2, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y8, Y4, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (R13)
+	VMOVUPS      32(CX), Y8
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y8, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y8, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y8, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       Y8, Y7, Y7
+	VMOVUPS      Y7, 32(R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, 48(SP)
+	JMP          panels8Tiles
+
+panels8Rows3:
+	// 3 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  56(SP), CX
+
+group10:
+	VMOVDQU      (BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VMOVDQU      32(BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VPBROADCASTD (AX), Y10
+	VPMADDWD     Y10, Y6, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y10, Y8, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y10
+	VPMADDWD     Y10, Y7, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y10, Y9, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD (AX)(R9*1), Y10
+	VPMADDWD     Y10, Y6, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y10, Y8, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(AX)(R9*1), Y10
+	VPMADDWD     Y10, Y7, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y10, Y9, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD (AX)(R9*2), Y10
+	VPMADDWD     Y10, Y6, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y10, Y8, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(AX)(R9*2), Y10
+	VPMADDWD     Y10, Y7, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y10, Y9, Y14
+	VPADDD       Y14, Y5, Y5
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group10
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Y6
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y6, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y6, Y2, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y6, Y4, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VMOVUPS      32(CX), Y6
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y6, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y6, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x03, 48(SP)
+	JMP          panels8Tiles
+
+panels8Rows2:
+	// 2 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  56(SP), CX
+
+group11:
+	VMOVDQU      (BX), Y5
+	VPSLLW       $0x08, Y5, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y5, Y5
+	VMOVDQU      32(BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPBROADCASTD (AX), Y8
+	VPMADDWD     Y8, Y4, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y8, Y6, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y8
+	VPMADDWD     Y8, Y5, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y8, Y7, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD (AX)(R9*1), Y8
+	VPMADDWD     Y8, Y4, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y8, Y6, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(AX)(R9*1), Y8
+	VPMADDWD     Y8, Y5, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y8, Y7, Y14
+	VPADDD       Y14, Y3, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group11
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Y4
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VMOVUPS      32(CX), Y4
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y4, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x02, 48(SP)
+	JMP          panels8Tiles
+
+panels8Rows1:
+	// 1 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  56(SP), CX
+
+group12:
+	VMOVDQU      (BX), Y3
+	VPSLLW       $0x08, Y3, Y2
+	VPSRAW       $0x08, Y2, Y2
+	VPSRAW       $0x08, Y3, Y3
+	VMOVDQU      32(BX), Y5
+	VPSLLW       $0x08, Y5, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y5, Y5
+	VPBROADCASTD (AX), Y6
+	VPMADDWD     Y6, Y2, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y6, Y4, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y6
+	VPMADDWD     Y6, Y3, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y6, Y5, Y14
+	VPADDD       Y14, Y1, Y1
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group12
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Y2
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x01, 48(SP)
+	JMP          panels8Tiles
+
+panels8Next:
+	ADDQ   $0x40, (SP)
+	ADDQ   $0x40, 104(SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    panels8
+
+panels8End:
+	VZEROUPPER
+	RET
+
+// func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $152-80
+	MOVQ    o+0(FP), AX
+	MOVQ    AX, (SP)
+	MOVQ    w+8(FP), AX
+	MOVQ    AX, 16(SP)
+	MOVQ    v+16(FP), AX
+	MOVQ    AX, 24(SP)
+	MOVQ    wStride+56(FP), AX
+	MOVQ    AX, 64(SP)
+	MOVQ    f+32(FP), AX
+	MOVQ    AX, 104(SP)
+	SHLQ    $0x01, 64(SP)
+	MOVQ    rows+40(FP), AX
+	MOVQ    AX, 40(SP)
+	MOVQ    alpha+24(FP), AX
+	MOVQ    AX, 88(SP)
+	MOVQ    oStride+48(FP), AX
+	MOVQ    AX, 72(SP)
+	SHLQ    $0x02, 72(SP)
+	MOVQ    fStride+64(FP), AX
+	MOVQ    AX, 80(SP)
+	SHLQ    $0x02, 80(SP)
+	MOVQ    b+72(FP), BX
+	MOVBQZX 64(BX), AX
+	MOVQ    AX, 136(SP)
+	MOVQ    40(BX), AX
+	ADDQ    24(SP), AX
+	MOVQ    AX, 144(SP)
+	MOVQ    (BX), AX
+	ADDQ    $0x03, AX
+	SHRQ    $0x02, AX
+	MOVQ    AX, 56(SP)
+	MOVQ    8(BX), AX
+	SHRQ    $0x04, AX
+	MOVQ    AX, 32(SP)
+	MOVQ    16(BX), R10
+	MOVQ    24(BX), R8
+	CMPQ    40(SP), $0x01
+	JG      panels13End
+
+panels13:
+	CMPQ 32(SP), $0x02
+	JL   panels13End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels13Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x01
+	JGE  panels13Rows1
+	JMP  panels13Next
+
+panels13Rows1:
+	// 1 rows × 32 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
+	MOVQ  56(SP), CX
+
+group14:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VMOVDQU      (BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y0, Y0
+	VMOVDQU      32(BX), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y1, Y1
+	VMOVDQU      (BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y2, Y2
+	VMOVDQU      32(BX)(R8*1), Y7
+	VPSLLW       $0x08, Y7, Y6
+	VPSRAW       $0x08, Y6, Y6
+	VPSRAW       $0x08, Y7, Y7
+	VPMADDWD     Y4, Y6, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y5, Y7, Y14
+	VPADDD       Y14, Y3, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
 	JNE          group14
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite16
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain15
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Y6
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       64(AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, 64(AX)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       96(AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added17
+
+plain15:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      (AX), Y5
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      32(AX), Y5
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y2, Y2
+	VMOVUPS      64(AX), Y5
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, 64(AX)
+	VCVTDQ2PS    Y3, Y3
+	VMOVUPS      96(AX), Y5
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 96(AX)
+	JMP          added17
+
+overwrite16:
+	VPXOR        Y5, Y5, Y5
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, 64(AX)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 96(AX)
+
+added17:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels13Tiles
+
+panels13Next:
+	ADDQ   $0x00000080, (SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels13
+
+panels13End:
+	CMPQ 40(SP), $0x04
+	JG   panels18End
+
+panels18:
+	CMPQ 32(SP), $0x01
+	JL   panels18End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels18Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels18Rows4
+	CMPQ CX, $0x05
+	JGE  panels18Rows3
+	CMPQ CX, $0x04
+	JGE  panels18Rows4
+	CMPQ CX, $0x03
+	JGE  panels18Rows3
+	CMPQ CX, $0x02
+	JGE  panels18Rows2
+	CMPQ CX, $0x01
+	JGE  panels18Rows1
+	JMP  panels18Next
+
+panels18Rows4:
+	// 4 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
+	MOVQ  56(SP), CX
+
+group19:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VMOVDQU      (BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VMOVDQU      32(BX), Y11
+	VPSLLW       $0x08, Y11, Y10
+	VPSRAW       $0x08, Y10, Y10
+	VPSRAW       $0x08, Y11, Y11
+	VPBROADCASTD (AX), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD (AX)(R9*1), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(AX)(R9*1), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD (AX)(R9*2), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(AX)(R9*2), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD (R13), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 4(R13), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y7, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group19
+	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite16
+	JNE          overwrite21
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain15
+	JE           plain20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y8
@@ -872,9 +1253,9 @@ group14:
 	VFMADD213PS  Y9, Y8, Y7
 	VMOVUPS      Y7, 32(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added17
+	JMP          added22
 
-plain15:
+plain20:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y8
@@ -917,9 +1298,9 @@ plain15:
 	VMOVUPS      32(R13), Y9
 	VFMADD213PS  Y9, Y8, Y7
 	VMOVUPS      Y7, 32(R13)
-	JMP          added17
+	JMP          added22
 
-overwrite16:
+overwrite21:
 	VPXOR        Y9, Y9, Y9
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -956,7 +1337,7 @@ overwrite16:
 	VFMADD213PS  Y9, Y8, Y7
 	VMOVUPS      Y7, 32(R13)
 
-added17:
+added22:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -966,9 +1347,693 @@ added17:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels13Tiles
+	JMP    panels18Tiles
 
-panels13Rows3:
+panels18Rows3:
+	// 3 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
+	MOVQ  56(SP), CX
+
+group23:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y6
+	VPBROADCASTD 4(AX), Y7
+	VPBROADCASTD (AX)(R9*1), Y8
+	VPBROADCASTD 4(AX)(R9*1), Y9
+	VPBROADCASTD (AX)(R9*2), Y10
+	VPBROADCASTD 4(AX)(R9*2), Y11
+	VMOVDQU      (BX), Y13
+	VPSLLW       $0x08, Y13, Y12
+	VPSRAW       $0x08, Y12, Y12
+	VPSRAW       $0x08, Y13, Y13
+	VPMADDWD     Y6, Y12, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y7, Y13, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y8, Y12, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y9, Y13, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y10, Y12, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y11, Y13, Y14
+	VPADDD       Y14, Y4, Y4
+	VMOVDQU      32(BX), Y13
+	VPSLLW       $0x08, Y13, Y12
+	VPSRAW       $0x08, Y12, Y12
+	VPSRAW       $0x08, Y13, Y13
+	VPMADDWD     Y6, Y12, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y7, Y13, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y8, Y12, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y9, Y13, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y10, Y12, Y14
+	VPADDD       Y14, Y5, Y5
+	VPMADDWD     Y11, Y13, Y14
+	VPADDD       Y14, Y5, Y5
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group23
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite25
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain24
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (AX), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(AX), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Y8
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (AX)(R9*1), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(AX)(R9*1), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Y8
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (AX)(R9*2), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(AX)(R9*2), Y8, Y7
+	VFMADD213PS  Y7, Y6, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	ADDQ         $0x0c, 96(SP)
+	JMP          added26
+
+plain24:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      (AX), Y7
+	VFMADD213PS  Y7, Y6, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      32(AX), Y7
+	VFMADD213PS  Y7, Y6, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VMOVUPS      (AX)(R9*1), Y7
+	VFMADD213PS  Y7, Y6, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMOVUPS      32(AX)(R9*1), Y7
+	VFMADD213PS  Y7, Y6, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y4, Y4
+	VMOVUPS      (AX)(R9*2), Y7
+	VFMADD213PS  Y7, Y6, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      32(AX)(R9*2), Y7
+	VFMADD213PS  Y7, Y6, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	JMP          added26
+
+overwrite25:
+	VPXOR        Y7, Y7, Y7
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  Y7, Y6, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  Y7, Y6, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  Y7, Y6, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  Y7, Y6, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y6
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  Y7, Y6, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  Y7, Y6, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+
+added26:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels18Tiles
+
+panels18Rows2:
+	// 2 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
+	MOVQ  56(SP), CX
+
+group27:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VPBROADCASTD (AX)(R9*1), Y6
+	VPBROADCASTD 4(AX)(R9*1), Y7
+	VMOVDQU      (BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VPMADDWD     Y4, Y8, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y5, Y9, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y6, Y8, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y7, Y9, Y14
+	VPADDD       Y14, Y2, Y2
+	VMOVDQU      32(BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VPMADDWD     Y4, Y8, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y5, Y9, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y6, Y8, Y14
+	VPADDD       Y14, Y3, Y3
+	VPMADDWD     Y7, Y9, Y14
+	VPADDD       Y14, Y3, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group27
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite29
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain28
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Y6
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(AX), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Y6
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (AX)(R9*1), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(AX)(R9*1), Y6, Y5
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	ADDQ         $0x08, 96(SP)
+	JMP          added30
+
+plain28:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      (AX), Y5
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      32(AX), Y5
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VMOVUPS      (AX)(R9*1), Y5
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMOVUPS      32(AX)(R9*1), Y5
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	JMP          added30
+
+overwrite29:
+	VPXOR        Y5, Y5, Y5
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  Y5, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  Y5, Y4, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y4
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  Y5, Y4, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  Y5, Y4, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+
+added30:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels18Tiles
+
+panels18Rows1:
+	// 1 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	MOVQ  24(SP), BX
+	MOVQ  144(SP), R11
+	MOVQ  56(SP), CX
+
+group31:
+	PREFETCHT0   (R11)
+	ADDQ         $0x40, R11
+	VPBROADCASTD (AX), Y2
+	VPBROADCASTD 4(AX), Y3
+	VMOVDQU      (BX), Y5
+	VPSLLW       $0x08, Y5, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y5, Y5
+	VPMADDWD     Y2, Y4, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y3, Y5, Y14
+	VPADDD       Y14, Y0, Y0
+	VMOVDQU      32(BX), Y5
+	VPSLLW       $0x08, Y5, Y4
+	VPSRAW       $0x08, Y4, Y4
+	VPSRAW       $0x08, Y5, Y5
+	VPMADDWD     Y2, Y4, Y14
+	VPADDD       Y14, Y1, Y1
+	VPMADDWD     Y3, Y5, Y14
+	VPADDD       Y14, Y1, Y1
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group31
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite33
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain32
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y2
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Y4
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (AX), Y4, Y3
+	VFMADD213PS  Y3, Y2, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(AX), Y4, Y3
+	VFMADD213PS  Y3, Y2, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added34
+
+plain32:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      (AX), Y3
+	VFMADD213PS  Y3, Y2, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      32(AX), Y3
+	VFMADD213PS  Y3, Y2, Y1
+	VMOVUPS      Y1, 32(AX)
+	JMP          added34
+
+overwrite33:
+	VPXOR        Y3, Y3, Y3
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  Y3, Y2, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  Y3, Y2, Y1
+	VMOVUPS      Y1, 32(AX)
+
+added34:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels18Tiles
+
+panels18Next:
+	ADDQ   $0x40, (SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    panels18
+
+panels18End:
+panels35:
+	CMPQ 32(SP), $0x01
+	JL   panels35End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels35Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels35Rows4
+	CMPQ CX, $0x05
+	JGE  panels35Rows3
+	CMPQ CX, $0x04
+	JGE  panels35Rows4
+	CMPQ CX, $0x03
+	JGE  panels35Rows3
+	CMPQ CX, $0x02
+	JGE  panels35Rows2
+	CMPQ CX, $0x01
+	JGE  panels35Rows1
+	JMP  panels35Next
+
+panels35Rows4:
+	// 4 rows × 16 columns.
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ  64(SP), R9
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  24(SP), BX
+	MOVQ  56(SP), CX
+
+group36:
+	VMOVDQU      (BX), Y9
+	VPSLLW       $0x08, Y9, Y8
+	VPSRAW       $0x08, Y8, Y8
+	VPSRAW       $0x08, Y9, Y9
+	VMOVDQU      32(BX), Y11
+	VPSLLW       $0x08, Y11, Y10
+	VPSRAW       $0x08, Y10, Y10
+	VPSRAW       $0x08, Y11, Y11
+	VPBROADCASTD (AX), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD 4(AX), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y0, Y0
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y1, Y1
+	VPBROADCASTD (AX)(R9*1), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD 4(AX)(R9*1), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y2, Y2
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y3, Y3
+	VPBROADCASTD (AX)(R9*2), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD 4(AX)(R9*2), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y4, Y4
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y5, Y5
+	VPBROADCASTD (R13), Y12
+	VPMADDWD     Y12, Y8, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y12, Y10, Y14
+	VPADDD       Y14, Y7, Y7
+	VPBROADCASTD 4(R13), Y12
+	VPMADDWD     Y12, Y9, Y14
+	VPADDD       Y14, Y6, Y6
+	VPMADDWD     Y12, Y11, Y14
+	VPADDD       Y14, Y7, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group36
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite38
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain37
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Y10
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (AX), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(AX), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Y10
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (AX)(R9*1), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(AX)(R9*1), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Y10
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (AX)(R9*2), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(AX)(R9*2), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Y10
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       (R13), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y6
+	VMOVUPS      Y6, (R13)
+	VCVTDQ2PS    Y7, Y7
+	VMULPS       32(R13), Y10, Y9
+	VFMADD213PS  Y9, Y8, Y7
+	VMOVUPS      Y7, 32(R13)
+	ADDQ         $0x10, 96(SP)
+	JMP          added39
+
+plain37:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      (AX), Y9
+	VFMADD213PS  Y9, Y8, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VMOVUPS      32(AX), Y9
+	VFMADD213PS  Y9, Y8, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VMOVUPS      (AX)(R9*1), Y9
+	VFMADD213PS  Y9, Y8, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VMOVUPS      32(AX)(R9*1), Y9
+	VFMADD213PS  Y9, Y8, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y4, Y4
+	VMOVUPS      (AX)(R9*2), Y9
+	VFMADD213PS  Y9, Y8, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      32(AX)(R9*2), Y9
+	VFMADD213PS  Y9, Y8, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      (R13), Y9
+	VFMADD213PS  Y9, Y8, Y6
+	VMOVUPS      Y6, (R13)
+	VCVTDQ2PS    Y7, Y7
+	VMOVUPS      32(R13), Y9
+	VFMADD213PS  Y9, Y8, Y7
+	VMOVUPS      Y7, 32(R13)
+	JMP          added39
+
+overwrite38:
+	VPXOR        Y9, Y9, Y9
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y0, Y0
+	VFMADD213PS  Y9, Y8, Y0
+	VMOVUPS      Y0, (AX)
+	VCVTDQ2PS    Y1, Y1
+	VFMADD213PS  Y9, Y8, Y1
+	VMOVUPS      Y1, 32(AX)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y2, Y2
+	VFMADD213PS  Y9, Y8, Y2
+	VMOVUPS      Y2, (AX)(R9*1)
+	VCVTDQ2PS    Y3, Y3
+	VFMADD213PS  Y9, Y8, Y3
+	VMOVUPS      Y3, 32(AX)(R9*1)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y4, Y4
+	VFMADD213PS  Y9, Y8, Y4
+	VMOVUPS      Y4, (AX)(R9*2)
+	VCVTDQ2PS    Y5, Y5
+	VFMADD213PS  Y9, Y8, Y5
+	VMOVUPS      Y5, 32(AX)(R9*2)
+	VBROADCASTSS (CX), Y8
+	ADDQ         DX, CX
+	VCVTDQ2PS    Y6, Y6
+	VFMADD213PS  Y9, Y8, Y6
+	VMOVUPS      Y6, (R13)
+	VCVTDQ2PS    Y7, Y7
+	VFMADD213PS  Y9, Y8, Y7
+	VMOVUPS      Y7, 32(R13)
+
+added39:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels35Tiles
+
+panels35Rows3:
 	// 3 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -981,7 +2046,7 @@ panels13Rows3:
 	MOVQ  24(SP), BX
 	MOVQ  56(SP), CX
 
-group18:
+group40:
 	VMOVDQU      (BX), Y7
 	VPSLLW       $0x08, Y7, Y6
 	VPSRAW       $0x08, Y6, Y6
@@ -1023,15 +2088,15 @@ group18:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group18
+	JNE          group40
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite20
+	JNE          overwrite42
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain19
+	JE           plain41
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y6
@@ -1068,9 +2133,9 @@ group18:
 	VFMADD213PS  Y7, Y6, Y5
 	VMOVUPS      Y5, 32(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added21
+	JMP          added43
 
-plain19:
+plain41:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y6
@@ -1103,9 +2168,9 @@ plain19:
 	VMOVUPS      32(AX)(R9*2), Y7
 	VFMADD213PS  Y7, Y6, Y5
 	VMOVUPS      Y5, 32(AX)(R9*2)
-	JMP          added21
+	JMP          added43
 
-overwrite20:
+overwrite42:
 	VPXOR        Y7, Y7, Y7
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -1134,7 +2199,7 @@ overwrite20:
 	VFMADD213PS  Y7, Y6, Y5
 	VMOVUPS      Y5, 32(AX)(R9*2)
 
-added21:
+added43:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -1144,9 +2209,9 @@ added21:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels13Tiles
+	JMP    panels35Tiles
 
-panels13Rows2:
+panels35Rows2:
 	// 2 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -1157,7 +2222,7 @@ panels13Rows2:
 	MOVQ  24(SP), BX
 	MOVQ  56(SP), CX
 
-group22:
+group44:
 	VMOVDQU      (BX), Y5
 	VPSLLW       $0x08, Y5, Y4
 	VPSRAW       $0x08, Y4, Y4
@@ -1189,15 +2254,15 @@ group22:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group22
+	JNE          group44
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite24
+	JNE          overwrite46
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain23
+	JE           plain45
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y4
@@ -1223,9 +2288,9 @@ group22:
 	VFMADD213PS  Y5, Y4, Y3
 	VMOVUPS      Y3, 32(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added25
+	JMP          added47
 
-plain23:
+plain45:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y4
@@ -1248,9 +2313,9 @@ plain23:
 	VMOVUPS      32(AX)(R9*1), Y5
 	VFMADD213PS  Y5, Y4, Y3
 	VMOVUPS      Y3, 32(AX)(R9*1)
-	JMP          added25
+	JMP          added47
 
-overwrite24:
+overwrite46:
 	VPXOR        Y5, Y5, Y5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -1271,7 +2336,7 @@ overwrite24:
 	VFMADD213PS  Y5, Y4, Y3
 	VMOVUPS      Y3, 32(AX)(R9*1)
 
-added25:
+added47:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -1281,9 +2346,9 @@ added25:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels13Tiles
+	JMP    panels35Tiles
 
-panels13Rows1:
+panels35Rows1:
 	// 1 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -1292,7 +2357,7 @@ panels13Rows1:
 	MOVQ  24(SP), BX
 	MOVQ  56(SP), CX
 
-group26:
+group48:
 	VMOVDQU      (BX), Y3
 	VPSLLW       $0x08, Y3, Y2
 	VPSRAW       $0x08, Y2, Y2
@@ -1314,15 +2379,15 @@ group26:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group26
+	JNE          group48
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite28
+	JNE          overwrite50
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain27
+	JE           plain49
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y2
@@ -1337,9 +2402,9 @@ group26:
 	VFMADD213PS  Y3, Y2, Y1
 	VMOVUPS      Y1, 32(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added29
+	JMP          added51
 
-plain27:
+plain49:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Y2
@@ -1352,9 +2417,9 @@ plain27:
 	VMOVUPS      32(AX), Y3
 	VFMADD213PS  Y3, Y2, Y1
 	VMOVUPS      Y1, 32(AX)
-	JMP          added29
+	JMP          added51
 
-overwrite28:
+overwrite50:
 	VPXOR        Y3, Y3, Y3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -1367,7 +2432,7 @@ overwrite28:
 	VFMADD213PS  Y3, Y2, Y1
 	VMOVUPS      Y1, 32(AX)
 
-added29:
+added51:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -1377,16 +2442,16 @@ added29:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels13Tiles
+	JMP    panels35Tiles
 
-panels13Next:
+panels35Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels13
+	JMP    panels35
 
-panels13End:
+panels35End:
 	VZEROUPPER
 	RET
 
@@ -1424,34 +2489,34 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $152-56
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x04
-	JG      panels30End
+	JG      panels52End
 
-panels30:
+panels52:
 	CMPQ 32(SP), $0x01
-	JL   panels30End
+	JL   panels52End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels30Tiles:
+panels52Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels30Rows4
+	JGE  panels52Rows4
 	CMPQ CX, $0x05
-	JGE  panels30Rows3
+	JGE  panels52Rows3
 	CMPQ CX, $0x04
-	JGE  panels30Rows4
+	JGE  panels52Rows4
 	CMPQ CX, $0x03
-	JGE  panels30Rows3
+	JGE  panels52Rows3
 	CMPQ CX, $0x02
-	JGE  panels30Rows2
+	JGE  panels52Rows2
 	CMPQ CX, $0x01
-	JGE  panels30Rows1
-	JMP  panels30Next
+	JGE  panels52Rows1
+	JMP  panels52Next
 
-panels30Rows4:
+panels52Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1465,7 +2530,7 @@ panels30Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group31:
+group53:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPBROADCASTD (AX), Z20
@@ -1500,7 +2565,7 @@ group31:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group31
+	JNE          group53
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1527,9 +2592,9 @@ group31:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels52Tiles
 
-panels30Rows3:
+panels52Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1540,7 +2605,7 @@ panels30Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group32:
+group54:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPBROADCASTD (AX), Z19
@@ -1568,7 +2633,7 @@ group32:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group32
+	JNE          group54
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1590,9 +2655,9 @@ group32:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels52Tiles
 
-panels30Rows2:
+panels52Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1602,7 +2667,7 @@ panels30Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group33:
+group55:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPBROADCASTD (AX), Z18
@@ -1624,7 +2689,7 @@ group33:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group33
+	JNE          group55
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1643,9 +2708,9 @@ group33:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels52Tiles
 
-panels30Rows1:
+panels52Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -1654,7 +2719,7 @@ panels30Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group34:
+group56:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPBROADCASTD (AX), Z17
@@ -1670,7 +2735,7 @@ group34:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group34
+	JNE          group56
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1686,46 +2751,46 @@ group34:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels30Tiles
+	JMP          panels52Tiles
 
-panels30Next:
+panels52Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels30
+	JMP    panels52
 
-panels30End:
+panels52End:
 	CMPQ 40(SP), $0x04
-	JG   panels35End
+	JG   panels57End
 
-panels35:
+panels57:
 	CMPQ 32(SP), $0x04
-	JL   panels35End
+	JL   panels57End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels35Tiles:
+panels57Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels35Rows4
+	JGE  panels57Rows4
 	CMPQ CX, $0x05
-	JGE  panels35Rows3
+	JGE  panels57Rows3
 	CMPQ CX, $0x04
-	JGE  panels35Rows4
+	JGE  panels57Rows4
 	CMPQ CX, $0x03
-	JGE  panels35Rows3
+	JGE  panels57Rows3
 	CMPQ CX, $0x02
-	JGE  panels35Rows2
+	JGE  panels57Rows2
 	CMPQ CX, $0x01
-	JGE  panels35Rows1
-	JMP  panels35Next
+	JGE  panels57Rows1
+	JMP  panels57Next
 
-panels35Rows4:
+panels57Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1752,7 +2817,7 @@ panels35Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group36:
+group58:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -1851,7 +2916,7 @@ group36:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group36
+	JNE          group58
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -1917,9 +2982,9 @@ group36:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels57Tiles
 
-panels35Rows3:
+panels57Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1940,7 +3005,7 @@ panels35Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group37:
+group59:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -2020,7 +3085,7 @@ group37:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group37
+	JNE          group59
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -2072,9 +3137,9 @@ group37:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels57Tiles
 
-panels35Rows2:
+panels57Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2091,7 +3156,7 @@ panels35Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group38:
+group60:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -2153,7 +3218,7 @@ group38:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group38
+	JNE          group60
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -2193,9 +3258,9 @@ group38:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels57Tiles
 
-panels35Rows1:
+panels57Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2208,7 +3273,7 @@ panels35Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group39:
+group61:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -2252,7 +3317,7 @@ group39:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group39
+	JNE          group61
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -2280,61 +3345,1318 @@ group39:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels35Tiles
+	JMP          panels57Tiles
 
-panels35Next:
+panels57Next:
 	ADDQ   $0x00000100, (SP)
 	ADDQ   $0x00000100, 104(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels35
+	JMP    panels57
 
-panels35End:
-panels40:
+panels57End:
+	CMPQ 40(SP), $0x09
+	JG   panels62End
+
+panels62:
 	CMPQ 32(SP), $0x02
-	JL   panels40End
+	JL   panels62End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels40Tiles:
+panels62Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels62Rows9
+	CMPQ CX, $0x0f
+	JGE  panels62Rows8
+	CMPQ CX, $0x0d
+	JGE  panels62Rows7
+	CMPQ CX, $0x0b
+	JGE  panels62Rows6
+	CMPQ CX, $0x09
+	JGE  panels62Rows9
+	CMPQ CX, $0x08
+	JGE  panels62Rows8
+	CMPQ CX, $0x07
+	JGE  panels62Rows7
+	CMPQ CX, $0x06
+	JGE  panels62Rows6
+	CMPQ CX, $0x05
+	JGE  panels62Rows5
+	CMPQ CX, $0x04
+	JGE  panels62Rows4
+	CMPQ CX, $0x03
+	JGE  panels62Rows3
+	CMPQ CX, $0x02
+	JGE  panels62Rows2
+	CMPQ CX, $0x01
+	JGE  panels62Rows1
+	JMP  panels62Next
+
+panels62Rows9:
+	// 9 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group63:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPBROADCASTD (AX), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD (R12)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD (R12)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z0, Z0
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z1, Z1
+	VPBROADCASTD 4(R12)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z0, Z0
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z1, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group63
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z2, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z2, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z2, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z2, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z2, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z2, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z2, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       Z2, Z30, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VMOVUPS      64(CX), Z2
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z2, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z2, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z2, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z2, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z2, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z2, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z2, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       Z2, Z31, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	IMUL3Q       $0x00000009, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000009, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x09, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group64:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPBROADCASTD (AX), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z31, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group64
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z0
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z0, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z0, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z0, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z0, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z0, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z0, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       Z0, Z30, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VMOVUPS      64(CX), Z0
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z0, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z0, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z0, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z0, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z0, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z0, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       Z0, Z31, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	IMUL3Q       $0x00000008, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000008, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x08, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows7:
+	// 7 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group65:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z31
+	VPSLLW       $0x08, Z31, Z30
+	VPSRAW       $0x08, Z30, Z30
+	VPSRAW       $0x08, Z31, Z31
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z29, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group65
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z30, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z30, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z30, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z30, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z30, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z30, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z30, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VMOVUPS      64(CX), Z30
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z30, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z30, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z30, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z30, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z30, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z30, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z30, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	IMUL3Q       $0x00000007, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000007, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x07, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows6:
+	// 6 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group66:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VPBROADCASTD (R13), Z2
+	VPBROADCASTD 4(R13), Z3
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPBROADCASTD 4(R13)(R9*1), Z5
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPBROADCASTD 4(R13)(R9*2), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z28, Z8, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z29, Z9, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z30, Z8, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z31, Z9, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z8, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z26, Z26
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z28, Z8, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z29, Z9, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z30, Z8, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z31, Z9, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z6, Z8, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z27, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group66
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z28, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z28, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z28, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z28, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z28, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z28, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VMOVUPS      64(CX), Z28
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z28, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z28, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z28, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z28, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z28, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z28, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	IMUL3Q       $0x00000006, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000006, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x06, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group67:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z26
+	VPBROADCASTD 4(AX), Z27
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPBROADCASTD 4(AX)(R9*1), Z29
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPBROADCASTD 4(AX)(R9*2), Z31
+	VPBROADCASTD (R13), Z0
+	VPBROADCASTD 4(R13), Z1
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPBROADCASTD 4(R13)(R9*1), Z3
+	VMOVDQU32    (BX), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z26, Z4, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z27, Z5, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z28, Z4, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z29, Z5, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z30, Z4, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z31, Z5, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z24, Z24
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z26, Z4, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z27, Z5, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z28, Z4, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z29, Z5, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z30, Z4, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z31, Z5, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z25, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group67
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z26, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z26, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z26, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z26, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z26, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VMOVUPS      64(CX), Z26
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z26, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z26, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z26, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z26, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z26, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	IMUL3Q       $0x00000005, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000005, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x05, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows4:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group68:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPBROADCASTD 4(AX)(R9*2), Z29
+	VPBROADCASTD (R13), Z30
+	VPBROADCASTD 4(R13), Z31
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z23, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group68
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z24, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z24, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z24, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z24, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VMOVUPS      64(CX), Z24
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z24, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z24, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z24, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z24, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group69:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z22
+	VPBROADCASTD 4(AX), Z23
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPBROADCASTD 4(AX)(R9*1), Z25
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPBROADCASTD 4(AX)(R9*2), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z22, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z23, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z22, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z23, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z21, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group69
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z22
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z22, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z22, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z22, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VMOVUPS      64(CX), Z22
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z22, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z22, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z22, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x03, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group70:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPBROADCASTD 4(AX)(R9*1), Z23
+	VMOVDQU32    (BX), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPMADDWD     Z20, Z24, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z25, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z22, Z24, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z23, Z25, Z12
+	VPADDD       Z12, Z18, Z18
+	VMOVDQU32    (BX)(R8*1), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPMADDWD     Z20, Z24, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z21, Z25, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z22, Z24, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z23, Z25, Z12
+	VPADDD       Z12, Z19, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group70
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VMOVUPS      64(CX), Z20
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x02, 48(SP)
+	JMP          panels62Tiles
+
+panels62Rows1:
+	// 1 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group71:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD 4(AX), Z19
+	VMOVDQU32    (BX), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPMADDWD     Z18, Z20, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z19, Z21, Z12
+	VPADDD       Z12, Z16, Z16
+	VMOVDQU32    (BX)(R8*1), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPMADDWD     Z18, Z20, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z19, Z21, Z12
+	VPADDD       Z12, Z17, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group71
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z18
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VMOVUPS      64(CX), Z18
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z18, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, SI
+	SUBQ         $0x01, 48(SP)
+	JMP          panels62Tiles
+
+panels62Next:
+	ADDQ   $0x00000080, (SP)
+	ADDQ   $0x00000080, 104(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels62
+
+panels62End:
+panels72:
+	CMPQ 32(SP), $0x02
+	JL   panels72End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+
+panels72Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels40Rows10
+	JGE  panels72Rows10
 	CMPQ CX, $0x11
-	JGE  panels40Rows9
+	JGE  panels72Rows9
 	CMPQ CX, $0x0f
-	JGE  panels40Rows8
+	JGE  panels72Rows8
 	CMPQ CX, $0x0d
-	JGE  panels40Rows7
+	JGE  panels72Rows7
 	CMPQ CX, $0x0b
-	JGE  panels40Rows6
+	JGE  panels72Rows6
 	CMPQ CX, $0x0a
-	JGE  panels40Rows10
+	JGE  panels72Rows10
 	CMPQ CX, $0x09
-	JGE  panels40Rows9
+	JGE  panels72Rows9
 	CMPQ CX, $0x08
-	JGE  panels40Rows8
+	JGE  panels72Rows8
 	CMPQ CX, $0x07
-	JGE  panels40Rows7
+	JGE  panels72Rows7
 	CMPQ CX, $0x06
-	JGE  panels40Rows6
+	JGE  panels72Rows6
 	CMPQ CX, $0x05
-	JGE  panels40Rows5
+	JGE  panels72Rows5
 	CMPQ CX, $0x04
-	JGE  panels40Rows4
+	JGE  panels72Rows4
 	CMPQ CX, $0x03
-	JGE  panels40Rows3
+	JGE  panels72Rows3
 	CMPQ CX, $0x02
-	JGE  panels40Rows2
+	JGE  panels72Rows2
 	CMPQ CX, $0x01
-	JGE  panels40Rows1
-	JMP  panels40Next
+	JGE  panels72Rows1
+	JMP  panels72Next
 
-panels40Rows10:
+panels72Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2367,7 +4689,7 @@ panels40Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group41:
+group73:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -2482,7 +4804,7 @@ group41:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group41
+	JNE          group73
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2561,9 +4883,9 @@ group41:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows9:
+panels72Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2592,7 +4914,7 @@ panels40Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group42:
+group74:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -2696,7 +5018,7 @@ group42:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group42
+	JNE          group74
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2767,9 +5089,9 @@ group42:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x09, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows8:
+panels72Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2796,7 +5118,7 @@ panels40Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group43:
+group75:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -2890,7 +5212,7 @@ group43:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group43
+	JNE          group75
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -2955,9 +5277,9 @@ group43:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows7:
+panels72Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2982,7 +5304,7 @@ panels40Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group44:
+group76:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -3066,7 +5388,7 @@ group44:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group44
+	JNE          group76
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3125,9 +5447,9 @@ group44:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows6:
+panels72Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3148,7 +5470,7 @@ panels40Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group45:
+group77:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -3221,7 +5543,7 @@ group45:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group45
+	JNE          group77
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3272,9 +5594,9 @@ group45:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows5:
+panels72Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3293,7 +5615,7 @@ panels40Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group46:
+group78:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -3356,7 +5678,7 @@ group46:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group46
+	JNE          group78
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3401,9 +5723,9 @@ group46:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows4:
+panels72Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3420,7 +5742,7 @@ panels40Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group47:
+group79:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -3473,7 +5795,7 @@ group47:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group47
+	JNE          group79
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3512,9 +5834,9 @@ group47:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows3:
+panels72Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3527,7 +5849,7 @@ panels40Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group48:
+group80:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -3569,7 +5891,7 @@ group48:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group48
+	JNE          group80
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3600,9 +5922,9 @@ group48:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows2:
+panels72Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3613,7 +5935,7 @@ panels40Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group49:
+group81:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -3645,7 +5967,7 @@ group49:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group49
+	JNE          group81
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3670,9 +5992,9 @@ group49:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Rows1:
+panels72Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3681,7 +6003,7 @@ panels40Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group50:
+group82:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -3703,7 +6025,7 @@ group50:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group50
+	JNE          group82
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3722,61 +6044,61 @@ group50:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels40Tiles
+	JMP          panels72Tiles
 
-panels40Next:
+panels72Next:
 	ADDQ   $0x00000080, (SP)
 	ADDQ   $0x00000080, 104(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels40
+	JMP    panels72
 
-panels40End:
-panels51:
+panels72End:
+panels83:
 	CMPQ 32(SP), $0x01
-	JL   panels51End
+	JL   panels83End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
 	MOVQ 40(SP), AX
 	MOVQ AX, 48(SP)
 
-panels51Tiles:
+panels83Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels51Rows10
+	JGE  panels83Rows10
 	CMPQ CX, $0x11
-	JGE  panels51Rows9
+	JGE  panels83Rows9
 	CMPQ CX, $0x0f
-	JGE  panels51Rows8
+	JGE  panels83Rows8
 	CMPQ CX, $0x0d
-	JGE  panels51Rows7
+	JGE  panels83Rows7
 	CMPQ CX, $0x0b
-	JGE  panels51Rows6
+	JGE  panels83Rows6
 	CMPQ CX, $0x0a
-	JGE  panels51Rows10
+	JGE  panels83Rows10
 	CMPQ CX, $0x09
-	JGE  panels51Rows9
+	JGE  panels83Rows9
 	CMPQ CX, $0x08
-	JGE  panels51Rows8
+	JGE  panels83Rows8
 	CMPQ CX, $0x07
-	JGE  panels51Rows7
+	JGE  panels83Rows7
 	CMPQ CX, $0x06
-	JGE  panels51Rows6
+	JGE  panels83Rows6
 	CMPQ CX, $0x05
-	JGE  panels51Rows5
+	JGE  panels83Rows5
 	CMPQ CX, $0x04
-	JGE  panels51Rows4
+	JGE  panels83Rows4
 	CMPQ CX, $0x03
-	JGE  panels51Rows3
+	JGE  panels83Rows3
 	CMPQ CX, $0x02
-	JGE  panels51Rows2
+	JGE  panels83Rows2
 	CMPQ CX, $0x01
-	JGE  panels51Rows1
-	JMP  panels51Next
+	JGE  panels83Rows1
+	JMP  panels83Next
 
-panels51Rows10:
+panels83Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3799,7 +6121,7 @@ panels51Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group52:
+group84:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -3870,7 +6192,7 @@ group52:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group52
+	JNE          group84
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -3918,9 +6240,9 @@ group52:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows9:
+panels83Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3940,7 +6262,7 @@ panels51Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group53:
+group85:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -4004,7 +6326,7 @@ group53:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group53
+	JNE          group85
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4047,9 +6369,9 @@ group53:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x09, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows8:
+panels83Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4068,7 +6390,7 @@ panels51Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group54:
+group86:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -4126,7 +6448,7 @@ group54:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group54
+	JNE          group86
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4166,9 +6488,9 @@ group54:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows7:
+panels83Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4186,7 +6508,7 @@ panels51Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group55:
+group87:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -4238,7 +6560,7 @@ group55:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group55
+	JNE          group87
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4275,9 +6597,9 @@ group55:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows6:
+panels83Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4292,7 +6614,7 @@ panels51Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group56:
+group88:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -4337,7 +6659,7 @@ group56:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group56
+	JNE          group88
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4369,9 +6691,9 @@ group56:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows5:
+panels83Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4385,7 +6707,7 @@ panels51Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group57:
+group89:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -4424,7 +6746,7 @@ group57:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group57
+	JNE          group89
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4453,9 +6775,9 @@ group57:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows4:
+panels83Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4468,7 +6790,7 @@ panels51Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group58:
+group90:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -4501,7 +6823,7 @@ group58:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group58
+	JNE          group90
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4527,9 +6849,9 @@ group58:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows3:
+panels83Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4539,7 +6861,7 @@ panels51Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group59:
+group91:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -4565,7 +6887,7 @@ group59:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group59
+	JNE          group91
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4586,9 +6908,9 @@ group59:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows2:
+panels83Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4597,7 +6919,7 @@ panels51Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group60:
+group92:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -4617,7 +6939,7 @@ group60:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group60
+	JNE          group92
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4635,9 +6957,9 @@ group60:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Rows1:
+panels83Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -4645,7 +6967,7 @@ panels51Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group61:
+group93:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -4659,7 +6981,7 @@ group61:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group61
+	JNE          group93
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -4674,17 +6996,17 @@ group61:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 48(SP)
-	JMP          panels51Tiles
+	JMP          panels83Tiles
 
-panels51Next:
+panels83Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels51
+	JMP    panels83
 
-panels51End:
+panels83End:
 	VZEROUPPER
 	RET
 
@@ -4728,11 +7050,11 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $152-80
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x02
-	JG      panels62End
+	JG      panels94End
 
-panels62:
+panels94:
 	CMPQ 32(SP), $0x08
-	JL   panels62End
+	JL   panels94End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -4743,17 +7065,17 @@ panels62:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels62Tiles:
+panels94Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x03
-	JGE  panels62Rows2
+	JGE  panels94Rows2
 	CMPQ CX, $0x02
-	JGE  panels62Rows2
+	JGE  panels94Rows2
 	CMPQ CX, $0x01
-	JGE  panels62Rows1
-	JMP  panels62Next
+	JGE  panels94Rows1
+	JMP  panels94Next
 
-panels62Rows2:
+panels94Rows2:
 	// 2 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4779,7 +7101,7 @@ panels62Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group63:
+group95:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4894,16 +7216,16 @@ group63:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group63
+	JNE          group95
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite65
+	JNE          overwrite97
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain64
+	JE           plain96
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -4977,9 +7299,9 @@ group63:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added66
+	JMP          added98
 
-plain64:
+plain96:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -5050,9 +7372,9 @@ plain64:
 	VMOVUPS      448(AX)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
-	JMP          added66
+	JMP          added98
 
-overwrite65:
+overwrite97:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5109,7 +7431,7 @@ overwrite65:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
 
-added66:
+added98:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5119,9 +7441,9 @@ added66:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels62Tiles
+	JMP    panels94Tiles
 
-panels62Rows1:
+panels94Rows1:
 	// 1 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5139,7 +7461,7 @@ panels62Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group67:
+group99:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -5220,16 +7542,16 @@ group67:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group67
+	JNE          group99
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite69
+	JNE          overwrite101
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain68
+	JE           plain100
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -5268,9 +7590,9 @@ group67:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added70
+	JMP          added102
 
-plain68:
+plain100:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -5307,9 +7629,9 @@ plain68:
 	VMOVUPS      448(AX), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
-	JMP          added70
+	JMP          added102
 
-overwrite69:
+overwrite101:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5340,7 +7662,7 @@ overwrite69:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
 
-added70:
+added102:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5350,22 +7672,22 @@ added70:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels62Tiles
+	JMP    panels94Tiles
 
-panels62Next:
+panels94Next:
 	ADDQ   $0x00000200, (SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x08, 32(SP)
-	JMP    panels62
+	JMP    panels94
 
-panels62End:
+panels94End:
 	CMPQ 40(SP), $0x04
-	JG   panels71End
+	JG   panels103End
 
-panels71:
+panels103:
 	CMPQ 32(SP), $0x04
-	JL   panels71End
+	JL   panels103End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -5376,23 +7698,23 @@ panels71:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels71Tiles:
+panels103Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels71Rows4
+	JGE  panels103Rows4
 	CMPQ CX, $0x05
-	JGE  panels71Rows3
+	JGE  panels103Rows3
 	CMPQ CX, $0x04
-	JGE  panels71Rows4
+	JGE  panels103Rows4
 	CMPQ CX, $0x03
-	JGE  panels71Rows3
+	JGE  panels103Rows3
 	CMPQ CX, $0x02
-	JGE  panels71Rows2
+	JGE  panels103Rows2
 	CMPQ CX, $0x01
-	JGE  panels71Rows1
-	JMP  panels71Next
+	JGE  panels103Rows1
+	JMP  panels103Next
 
-panels71Rows4:
+panels103Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5419,7 +7741,7 @@ panels71Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group72:
+group104:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -5518,7 +7840,7 @@ group72:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group72
+	JNE          group104
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -5526,10 +7848,10 @@ group72:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite74
+	JNE          overwrite106
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain73
+	JE           plain105
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -5609,9 +7931,9 @@ group72:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added75
+	JMP          added107
 
-plain73:
+plain105:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -5686,9 +8008,9 @@ plain73:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added75
+	JMP          added107
 
-overwrite74:
+overwrite106:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -5749,7 +8071,7 @@ overwrite74:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added75:
+added107:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -5759,9 +8081,9 @@ added75:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels71Tiles
+	JMP    panels103Tiles
 
-panels71Rows3:
+panels103Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5782,7 +8104,7 @@ panels71Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group76:
+group108:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -5862,16 +8184,16 @@ group76:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group76
+	JNE          group108
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite78
+	JNE          overwrite110
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain77
+	JE           plain109
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -5932,9 +8254,9 @@ group76:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added79
+	JMP          added111
 
-plain77:
+plain109:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -5991,9 +8313,9 @@ plain77:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added79
+	JMP          added111
 
-overwrite78:
+overwrite110:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6040,7 +8362,7 @@ overwrite78:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added79:
+added111:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6050,9 +8372,9 @@ added79:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels71Tiles
+	JMP    panels103Tiles
 
-panels71Rows2:
+panels103Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6069,7 +8391,7 @@ panels71Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group80:
+group112:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -6131,16 +8453,16 @@ group80:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group80
+	JNE          group112
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite82
+	JNE          overwrite114
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain81
+	JE           plain113
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -6182,9 +8504,9 @@ group80:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added83
+	JMP          added115
 
-plain81:
+plain113:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -6223,9 +8545,9 @@ plain81:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added83
+	JMP          added115
 
-overwrite82:
+overwrite114:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6258,7 +8580,7 @@ overwrite82:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added83:
+added115:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6268,9 +8590,9 @@ added83:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels71Tiles
+	JMP    panels103Tiles
 
-panels71Rows1:
+panels103Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6283,7 +8605,7 @@ panels71Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group84:
+group116:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -6327,16 +8649,16 @@ group84:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group84
+	JNE          group116
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite86
+	JNE          overwrite118
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain85
+	JE           plain117
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -6359,9 +8681,9 @@ group84:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added87
+	JMP          added119
 
-plain85:
+plain117:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -6382,9 +8704,9 @@ plain85:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added87
+	JMP          added119
 
-overwrite86:
+overwrite118:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6403,7 +8725,7 @@ overwrite86:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added87:
+added119:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6413,19 +8735,22 @@ added87:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels71Tiles
+	JMP    panels103Tiles
 
-panels71Next:
+panels103Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels71
+	JMP    panels103
 
-panels71End:
-panels88:
+panels103End:
+	CMPQ 40(SP), $0x09
+	JG   panels120End
+
+panels120:
 	CMPQ 32(SP), $0x02
-	JL   panels88End
+	JL   panels120End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -6436,41 +8761,2522 @@ panels88:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels88Tiles:
+panels120Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels120Rows9
+	CMPQ CX, $0x0f
+	JGE  panels120Rows8
+	CMPQ CX, $0x0d
+	JGE  panels120Rows7
+	CMPQ CX, $0x0b
+	JGE  panels120Rows6
+	CMPQ CX, $0x09
+	JGE  panels120Rows9
+	CMPQ CX, $0x08
+	JGE  panels120Rows8
+	CMPQ CX, $0x07
+	JGE  panels120Rows7
+	CMPQ CX, $0x06
+	JGE  panels120Rows6
+	CMPQ CX, $0x05
+	JGE  panels120Rows5
+	CMPQ CX, $0x04
+	JGE  panels120Rows4
+	CMPQ CX, $0x03
+	JGE  panels120Rows3
+	CMPQ CX, $0x02
+	JGE  panels120Rows2
+	CMPQ CX, $0x01
+	JGE  panels120Rows1
+	JMP  panels120Next
+
+panels120Rows9:
+	// 9 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group121:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPBROADCASTD (AX), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD (R12)(R9*1), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD (R12)(R9*2), Z6
+	VPMADDWD     Z6, Z2, Z12
+	VPADDD       Z12, Z0, Z0
+	VPMADDWD     Z6, Z4, Z12
+	VPADDD       Z12, Z1, Z1
+	VPBROADCASTD 4(R12)(R9*2), Z6
+	VPMADDWD     Z6, Z3, Z12
+	VPADDD       Z12, Z0, Z0
+	VPMADDWD     Z6, Z5, Z12
+	VPADDD       Z12, Z1, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group121
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite123
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain122
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z4
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z4
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z4
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z4
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z4
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z4
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z4
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 28(BX), Z4
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       (R12)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       64(R12)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 32(BX), Z4
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (R12)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(R12)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	ADDQ         $0x24, 96(SP)
+	JMP          added124
+
+plain122:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	JMP          added124
+
+overwrite123:
+	VPXORD       Z3, Z3, Z3
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+
+added124:
+	IMUL3Q $0x00000009, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x09, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group125:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPBROADCASTD (AX), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPMADDWD     Z4, Z0, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z4, Z2, Z12
+	VPADDD       Z12, Z31, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z4
+	VPMADDWD     Z4, Z1, Z12
+	VPADDD       Z12, Z30, Z30
+	VPMADDWD     Z4, Z3, Z12
+	VPADDD       Z12, Z31, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group125
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite127
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain126
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z2
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z2
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z2
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z2
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z2
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z2
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 28(BX), Z2
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       (R12)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       64(R12)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	ADDQ         $0x20, 96(SP)
+	JMP          added128
+
+plain126:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	JMP          added128
+
+overwrite127:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+
+added128:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x08, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows7:
+	// 7 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group129:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z31
+	VPSLLW       $0x08, Z31, Z30
+	VPSRAW       $0x08, Z30, Z30
+	VPSRAW       $0x08, Z31, Z31
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R13), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R13), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD (R12), Z2
+	VPMADDWD     Z2, Z30, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z2, Z0, Z12
+	VPADDD       Z12, Z29, Z29
+	VPBROADCASTD 4(R12), Z2
+	VPMADDWD     Z2, Z31, Z12
+	VPADDD       Z12, Z28, Z28
+	VPMADDWD     Z2, Z1, Z12
+	VPADDD       Z12, Z29, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group129
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite131
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain130
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z0
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z0
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z0
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z0
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z0
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z0
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z0
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	ADDQ         $0x1c, 96(SP)
+	JMP          added132
+
+plain130:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	JMP          added132
+
+overwrite131:
+	VPXORD       Z31, Z31, Z31
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+
+added132:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x07, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows6:
+	// 6 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group133:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VPBROADCASTD (R13), Z2
+	VPBROADCASTD 4(R13), Z3
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPBROADCASTD 4(R13)(R9*1), Z5
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPBROADCASTD 4(R13)(R9*2), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z28, Z8, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z29, Z9, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z30, Z8, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z31, Z9, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z6, Z8, Z12
+	VPADDD       Z12, Z26, Z26
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z26, Z26
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPMADDWD     Z28, Z8, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z29, Z9, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z30, Z8, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z31, Z9, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z0, Z8, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z1, Z9, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z2, Z8, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z3, Z9, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z4, Z8, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z5, Z9, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z6, Z8, Z12
+	VPADDD       Z12, Z27, Z27
+	VPMADDWD     Z7, Z9, Z12
+	VPADDD       Z12, Z27, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group133
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite135
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain134
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z30
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z30
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z30
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z30
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z30
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	ADDQ         $0x18, 96(SP)
+	JMP          added136
+
+plain134:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	JMP          added136
+
+overwrite135:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+
+added136:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x06, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group137:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z26
+	VPBROADCASTD 4(AX), Z27
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPBROADCASTD 4(AX)(R9*1), Z29
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPBROADCASTD 4(AX)(R9*2), Z31
+	VPBROADCASTD (R13), Z0
+	VPBROADCASTD 4(R13), Z1
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPBROADCASTD 4(R13)(R9*1), Z3
+	VMOVDQU32    (BX), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z26, Z4, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z27, Z5, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z28, Z4, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z29, Z5, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z30, Z4, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z31, Z5, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z24, Z24
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z24, Z24
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPMADDWD     Z26, Z4, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z27, Z5, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z28, Z4, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z29, Z5, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z30, Z4, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z31, Z5, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z0, Z4, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z1, Z5, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z2, Z4, Z12
+	VPADDD       Z12, Z25, Z25
+	VPMADDWD     Z3, Z5, Z12
+	VPADDD       Z12, Z25, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group137
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite139
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain138
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z28
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z28
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z28
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z28
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	ADDQ         $0x14, 96(SP)
+	JMP          added140
+
+plain138:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	JMP          added140
+
+overwrite139:
+	VPXORD       Z27, Z27, Z27
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+
+added140:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x05, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows4:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group141:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPBROADCASTD 4(AX)(R9*2), Z29
+	VPBROADCASTD (R13), Z30
+	VPBROADCASTD 4(R13), Z31
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z23, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group141
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite143
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain142
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z26
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z26
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z26
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	ADDQ         $0x10, 96(SP)
+	JMP          added144
+
+plain142:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	JMP          added144
+
+overwrite143:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+
+added144:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group145:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z22
+	VPBROADCASTD 4(AX), Z23
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPBROADCASTD 4(AX)(R9*1), Z25
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPBROADCASTD 4(AX)(R9*2), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z22, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z23, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPMADDWD     Z22, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z23, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z24, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z25, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z26, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z27, Z29, Z12
+	VPADDD       Z12, Z21, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group145
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite147
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain146
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z24
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z24
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	ADDQ         $0x0c, 96(SP)
+	JMP          added148
+
+plain146:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	JMP          added148
+
+overwrite147:
+	VPXORD       Z23, Z23, Z23
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+
+added148:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group149:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPBROADCASTD 4(AX)(R9*1), Z23
+	VMOVDQU32    (BX), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPMADDWD     Z20, Z24, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z21, Z25, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z22, Z24, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z23, Z25, Z12
+	VPADDD       Z12, Z18, Z18
+	VMOVDQU32    (BX)(R8*1), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPMADDWD     Z20, Z24, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z21, Z25, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z22, Z24, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z23, Z25, Z12
+	VPADDD       Z12, Z19, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group149
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite151
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain150
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z22
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z22
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	ADDQ         $0x08, 96(SP)
+	JMP          added152
+
+plain150:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	JMP          added152
+
+overwrite151:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+
+added152:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels120Tiles
+
+panels120Rows1:
+	// 1 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group153:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD 4(AX), Z19
+	VMOVDQU32    (BX), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPMADDWD     Z18, Z20, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z19, Z21, Z12
+	VPADDD       Z12, Z16, Z16
+	VMOVDQU32    (BX)(R8*1), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPMADDWD     Z18, Z20, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z19, Z21, Z12
+	VPADDD       Z12, Z17, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group153
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite155
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain154
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z20, Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z20, Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added156
+
+plain154:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	JMP          added156
+
+overwrite155:
+	VPXORD       Z19, Z19, Z19
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+
+added156:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels120Tiles
+
+panels120Next:
+	ADDQ   $0x00000080, (SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels120
+
+panels120End:
+panels157:
+	CMPQ 32(SP), $0x02
+	JL   panels157End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels157Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels88Rows10
+	JGE  panels157Rows10
 	CMPQ CX, $0x11
-	JGE  panels88Rows9
+	JGE  panels157Rows9
 	CMPQ CX, $0x0f
-	JGE  panels88Rows8
+	JGE  panels157Rows8
 	CMPQ CX, $0x0d
-	JGE  panels88Rows7
+	JGE  panels157Rows7
 	CMPQ CX, $0x0b
-	JGE  panels88Rows6
+	JGE  panels157Rows6
 	CMPQ CX, $0x0a
-	JGE  panels88Rows10
+	JGE  panels157Rows10
 	CMPQ CX, $0x09
-	JGE  panels88Rows9
+	JGE  panels157Rows9
 	CMPQ CX, $0x08
-	JGE  panels88Rows8
+	JGE  panels157Rows8
 	CMPQ CX, $0x07
-	JGE  panels88Rows7
+	JGE  panels157Rows7
 	CMPQ CX, $0x06
-	JGE  panels88Rows6
+	JGE  panels157Rows6
 	CMPQ CX, $0x05
-	JGE  panels88Rows5
+	JGE  panels157Rows5
 	CMPQ CX, $0x04
-	JGE  panels88Rows4
+	JGE  panels157Rows4
 	CMPQ CX, $0x03
-	JGE  panels88Rows3
+	JGE  panels157Rows3
 	CMPQ CX, $0x02
-	JGE  panels88Rows2
+	JGE  panels157Rows2
 	CMPQ CX, $0x01
-	JGE  panels88Rows1
-	JMP  panels88Next
+	JGE  panels157Rows1
+	JMP  panels157Next
 
-panels88Rows10:
+panels157Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6503,7 +11309,7 @@ panels88Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group89:
+group158:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -6618,7 +11424,7 @@ group89:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group89
+	JNE          group158
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -6629,10 +11435,10 @@ group89:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite91
+	JNE          overwrite160
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain90
+	JE           plain159
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -6746,9 +11552,9 @@ group89:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added92
+	JMP          added161
 
-plain90:
+plain159:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -6851,9 +11657,9 @@ plain90:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added92
+	JMP          added161
 
-overwrite91:
+overwrite160:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -6938,7 +11744,7 @@ overwrite91:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added92:
+added161:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -6948,9 +11754,9 @@ added92:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows9:
+panels157Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6979,7 +11785,7 @@ panels88Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group93:
+group162:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -7083,7 +11889,7 @@ group93:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group93
+	JNE          group162
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -7092,10 +11898,10 @@ group93:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite95
+	JNE          overwrite164
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain94
+	JE           plain163
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -7198,9 +12004,9 @@ group93:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added96
+	JMP          added165
 
-plain94:
+plain163:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -7293,9 +12099,9 @@ plain94:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added96
+	JMP          added165
 
-overwrite95:
+overwrite164:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -7372,7 +12178,7 @@ overwrite95:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added96:
+added165:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -7382,9 +12188,9 @@ added96:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows8:
+panels157Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7411,7 +12217,7 @@ panels88Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group97:
+group166:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -7505,7 +12311,7 @@ group97:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group97
+	JNE          group166
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -7514,10 +12320,10 @@ group97:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite99
+	JNE          overwrite168
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain98
+	JE           plain167
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -7609,9 +12415,9 @@ group97:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added100
+	JMP          added169
 
-plain98:
+plain167:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -7694,9 +12500,9 @@ plain98:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added100
+	JMP          added169
 
-overwrite99:
+overwrite168:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -7765,7 +12571,7 @@ overwrite99:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added100:
+added169:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -7775,9 +12581,9 @@ added100:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows7:
+panels157Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7802,7 +12608,7 @@ panels88Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group101:
+group170:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -7886,7 +12692,7 @@ group101:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group101
+	JNE          group170
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -7895,10 +12701,10 @@ group101:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite103
+	JNE          overwrite172
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain102
+	JE           plain171
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -7979,9 +12785,9 @@ group101:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added104
+	JMP          added173
 
-plain102:
+plain171:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -8054,9 +12860,9 @@ plain102:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added104
+	JMP          added173
 
-overwrite103:
+overwrite172:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8117,7 +12923,7 @@ overwrite103:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added104:
+added173:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8127,9 +12933,9 @@ added104:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows6:
+panels157Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8150,7 +12956,7 @@ panels88Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group105:
+group174:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -8223,17 +13029,17 @@ group105:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group105
+	JNE          group174
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite107
+	JNE          overwrite176
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain106
+	JE           plain175
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -8303,9 +13109,9 @@ group105:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added108
+	JMP          added177
 
-plain106:
+plain175:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -8368,9 +13174,9 @@ plain106:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added108
+	JMP          added177
 
-overwrite107:
+overwrite176:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8423,7 +13229,7 @@ overwrite107:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added108:
+added177:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8433,9 +13239,9 @@ added108:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows5:
+panels157Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8454,7 +13260,7 @@ panels88Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group109:
+group178:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -8517,17 +13323,17 @@ group109:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group109
+	JNE          group178
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite111
+	JNE          overwrite180
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain110
+	JE           plain179
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -8586,9 +13392,9 @@ group109:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added112
+	JMP          added181
 
-plain110:
+plain179:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -8641,9 +13447,9 @@ plain110:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added112
+	JMP          added181
 
-overwrite111:
+overwrite180:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8688,7 +13494,7 @@ overwrite111:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added112:
+added181:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8698,9 +13504,9 @@ added112:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows4:
+panels157Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8717,7 +13523,7 @@ panels88Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group113:
+group182:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -8770,17 +13576,17 @@ group113:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group113
+	JNE          group182
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite115
+	JNE          overwrite184
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain114
+	JE           plain183
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -8828,9 +13634,9 @@ group113:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added116
+	JMP          added185
 
-plain114:
+plain183:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -8873,9 +13679,9 @@ plain114:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added116
+	JMP          added185
 
-overwrite115:
+overwrite184:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -8912,7 +13718,7 @@ overwrite115:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added116:
+added185:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -8922,9 +13728,9 @@ added116:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows3:
+panels157Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8937,7 +13743,7 @@ panels88Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group117:
+group186:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -8979,15 +13785,15 @@ group117:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group117
+	JNE          group186
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite119
+	JNE          overwrite188
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain118
+	JE           plain187
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -9024,9 +13830,9 @@ group117:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added120
+	JMP          added189
 
-plain118:
+plain187:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -9059,9 +13865,9 @@ plain118:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added120
+	JMP          added189
 
-overwrite119:
+overwrite188:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9090,7 +13896,7 @@ overwrite119:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added120:
+added189:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9100,9 +13906,9 @@ added120:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows2:
+panels157Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9113,7 +13919,7 @@ panels88Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group121:
+group190:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -9145,15 +13951,15 @@ group121:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group121
+	JNE          group190
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite123
+	JNE          overwrite192
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain122
+	JE           plain191
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -9179,9 +13985,9 @@ group121:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added124
+	JMP          added193
 
-plain122:
+plain191:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -9204,9 +14010,9 @@ plain122:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added124
+	JMP          added193
 
-overwrite123:
+overwrite192:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9227,7 +14033,7 @@ overwrite123:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added124:
+added193:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9237,9 +14043,9 @@ added124:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Rows1:
+panels157Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9248,7 +14054,7 @@ panels88Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group125:
+group194:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -9270,15 +14076,15 @@ group125:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group125
+	JNE          group194
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite127
+	JNE          overwrite196
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain126
+	JE           plain195
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -9293,9 +14099,9 @@ group125:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added128
+	JMP          added197
 
-plain126:
+plain195:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -9308,9 +14114,9 @@ plain126:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added128
+	JMP          added197
 
-overwrite127:
+overwrite196:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9323,7 +14129,7 @@ overwrite127:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added128:
+added197:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9333,19 +14139,19 @@ added128:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels88Tiles
+	JMP    panels157Tiles
 
-panels88Next:
+panels157Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels88
+	JMP    panels157
 
-panels88End:
-panels129:
+panels157End:
+panels198:
 	CMPQ 32(SP), $0x01
-	JL   panels129End
+	JL   panels198End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -9356,41 +14162,41 @@ panels129:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels129Tiles:
+panels198Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x13
-	JGE  panels129Rows10
+	JGE  panels198Rows10
 	CMPQ CX, $0x11
-	JGE  panels129Rows9
+	JGE  panels198Rows9
 	CMPQ CX, $0x0f
-	JGE  panels129Rows8
+	JGE  panels198Rows8
 	CMPQ CX, $0x0d
-	JGE  panels129Rows7
+	JGE  panels198Rows7
 	CMPQ CX, $0x0b
-	JGE  panels129Rows6
+	JGE  panels198Rows6
 	CMPQ CX, $0x0a
-	JGE  panels129Rows10
+	JGE  panels198Rows10
 	CMPQ CX, $0x09
-	JGE  panels129Rows9
+	JGE  panels198Rows9
 	CMPQ CX, $0x08
-	JGE  panels129Rows8
+	JGE  panels198Rows8
 	CMPQ CX, $0x07
-	JGE  panels129Rows7
+	JGE  panels198Rows7
 	CMPQ CX, $0x06
-	JGE  panels129Rows6
+	JGE  panels198Rows6
 	CMPQ CX, $0x05
-	JGE  panels129Rows5
+	JGE  panels198Rows5
 	CMPQ CX, $0x04
-	JGE  panels129Rows4
+	JGE  panels198Rows4
 	CMPQ CX, $0x03
-	JGE  panels129Rows3
+	JGE  panels198Rows3
 	CMPQ CX, $0x02
-	JGE  panels129Rows2
+	JGE  panels198Rows2
 	CMPQ CX, $0x01
-	JGE  panels129Rows1
-	JMP  panels129Next
+	JGE  panels198Rows1
+	JMP  panels198Next
 
-panels129Rows10:
+panels198Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9413,7 +14219,7 @@ panels129Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group130:
+group199:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -9484,7 +14290,7 @@ group130:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group130
+	JNE          group199
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -9495,10 +14301,10 @@ group130:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite132
+	JNE          overwrite201
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain131
+	JE           plain200
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -9572,9 +14378,9 @@ group130:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added133
+	JMP          added202
 
-plain131:
+plain200:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -9637,9 +14443,9 @@ plain131:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added133
+	JMP          added202
 
-overwrite132:
+overwrite201:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9694,7 +14500,7 @@ overwrite132:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added133:
+added202:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9704,9 +14510,9 @@ added133:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows9:
+panels198Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9726,7 +14532,7 @@ panels129Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group134:
+group203:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -9790,7 +14596,7 @@ group134:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group134
+	JNE          group203
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -9799,10 +14605,10 @@ group134:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite136
+	JNE          overwrite205
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain135
+	JE           plain204
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -9869,9 +14675,9 @@ group134:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added137
+	JMP          added206
 
-plain135:
+plain204:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -9928,9 +14734,9 @@ plain135:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added137
+	JMP          added206
 
-overwrite136:
+overwrite205:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -9980,7 +14786,7 @@ overwrite136:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added137:
+added206:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -9990,9 +14796,9 @@ added137:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows8:
+panels198Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10011,7 +14817,7 @@ panels129Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group138:
+group207:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -10069,7 +14875,7 @@ group138:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group138
+	JNE          group207
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10078,10 +14884,10 @@ group138:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite140
+	JNE          overwrite209
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain139
+	JE           plain208
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -10141,9 +14947,9 @@ group138:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added141
+	JMP          added210
 
-plain139:
+plain208:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -10194,9 +15000,9 @@ plain139:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added141
+	JMP          added210
 
-overwrite140:
+overwrite209:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10241,7 +15047,7 @@ overwrite140:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added141:
+added210:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10251,9 +15057,9 @@ added141:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows7:
+panels198Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10271,7 +15077,7 @@ panels129Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group142:
+group211:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -10323,7 +15129,7 @@ group142:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group142
+	JNE          group211
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -10332,10 +15138,10 @@ group142:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite144
+	JNE          overwrite213
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain143
+	JE           plain212
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -10388,9 +15194,9 @@ group142:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added145
+	JMP          added214
 
-plain143:
+plain212:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -10435,9 +15241,9 @@ plain143:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added145
+	JMP          added214
 
-overwrite144:
+overwrite213:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10477,7 +15283,7 @@ overwrite144:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added145:
+added214:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10487,9 +15293,9 @@ added145:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows6:
+panels198Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10504,7 +15310,7 @@ panels129Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group146:
+group215:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -10549,17 +15355,17 @@ group146:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group146
+	JNE          group215
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite148
+	JNE          overwrite217
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain147
+	JE           plain216
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -10605,9 +15411,9 @@ group146:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added149
+	JMP          added218
 
-plain147:
+plain216:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -10646,9 +15452,9 @@ plain147:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added149
+	JMP          added218
 
-overwrite148:
+overwrite217:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10683,7 +15489,7 @@ overwrite148:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added149:
+added218:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10693,9 +15499,9 @@ added149:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows5:
+panels198Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10709,7 +15515,7 @@ panels129Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group150:
+group219:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -10748,17 +15554,17 @@ group150:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group150
+	JNE          group219
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite152
+	JNE          overwrite221
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain151
+	JE           plain220
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -10797,9 +15603,9 @@ group150:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added153
+	JMP          added222
 
-plain151:
+plain220:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -10832,9 +15638,9 @@ plain151:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added153
+	JMP          added222
 
-overwrite152:
+overwrite221:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -10864,7 +15670,7 @@ overwrite152:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added153:
+added222:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -10874,9 +15680,9 @@ added153:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows4:
+panels198Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10889,7 +15695,7 @@ panels129Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group154:
+group223:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -10922,17 +15728,17 @@ group154:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group154
+	JNE          group223
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite156
+	JNE          overwrite225
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain155
+	JE           plain224
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -10964,9 +15770,9 @@ group154:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added157
+	JMP          added226
 
-plain155:
+plain224:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -10993,9 +15799,9 @@ plain155:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added157
+	JMP          added226
 
-overwrite156:
+overwrite225:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -11020,7 +15826,7 @@ overwrite156:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added157:
+added226:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -11030,9 +15836,9 @@ added157:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows3:
+panels198Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11042,7 +15848,7 @@ panels129Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group158:
+group227:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -11068,15 +15874,15 @@ group158:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group158
+	JNE          group227
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite160
+	JNE          overwrite229
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain159
+	JE           plain228
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -11101,9 +15907,9 @@ group158:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added161
+	JMP          added230
 
-plain159:
+plain228:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -11124,9 +15930,9 @@ plain159:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added161
+	JMP          added230
 
-overwrite160:
+overwrite229:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -11146,7 +15952,7 @@ overwrite160:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added161:
+added230:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -11156,9 +15962,9 @@ added161:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows2:
+panels198Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11167,7 +15973,7 @@ panels129Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group162:
+group231:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -11187,15 +15993,15 @@ group162:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group162
+	JNE          group231
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite164
+	JNE          overwrite233
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain163
+	JE           plain232
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -11213,9 +16019,9 @@ group162:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added165
+	JMP          added234
 
-plain163:
+plain232:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -11230,9 +16036,9 @@ plain163:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added165
+	JMP          added234
 
-overwrite164:
+overwrite233:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -11247,7 +16053,7 @@ overwrite164:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added165:
+added234:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -11257,9 +16063,9 @@ added165:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Rows1:
+panels198Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -11267,7 +16073,7 @@ panels129Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group166:
+group235:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -11281,15 +16087,15 @@ group166:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group166
+	JNE          group235
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite168
+	JNE          overwrite237
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain167
+	JE           plain236
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -11300,9 +16106,9 @@ group166:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added169
+	JMP          added238
 
-plain167:
+plain236:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -11311,9 +16117,9 @@ plain167:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added169
+	JMP          added238
 
-overwrite168:
+overwrite237:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -11323,7 +16129,7 @@ overwrite168:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added169:
+added238:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -11333,16 +16139,16 @@ added169:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels129Tiles
+	JMP    panels198Tiles
 
-panels129Next:
+panels198Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels129
+	JMP    panels198
 
-panels129End:
+panels198End:
 	VZEROUPPER
 	RET
 
@@ -11381,11 +16187,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $152-64
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x04
-	JG      panels170End
+	JG      panels239End
 
-panels170:
+panels239:
 	CMPQ 32(SP), $0x01
-	JL   panels170End
+	JL   panels239End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -11394,23 +16200,23 @@ panels170:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels170Tiles:
+panels239Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels170Rows4
+	JGE  panels239Rows4
 	CMPQ CX, $0x05
-	JGE  panels170Rows3
+	JGE  panels239Rows3
 	CMPQ CX, $0x04
-	JGE  panels170Rows4
+	JGE  panels239Rows4
 	CMPQ CX, $0x03
-	JGE  panels170Rows3
+	JGE  panels239Rows3
 	CMPQ CX, $0x02
-	JGE  panels170Rows2
+	JGE  panels239Rows2
 	CMPQ CX, $0x01
-	JGE  panels170Rows1
-	JMP  panels170Next
+	JGE  panels239Rows1
+	JMP  panels239Next
 
-panels170Rows4:
+panels239Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11430,7 +16236,7 @@ panels170Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group171:
+group240:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z20
@@ -11446,7 +16252,7 @@ group171:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group171
+	JNE          group240
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11476,9 +16282,9 @@ group171:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels170Tiles
+	JMP          panels239Tiles
 
-panels170Rows3:
+panels239Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11494,7 +16300,7 @@ panels170Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group172:
+group241:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z19
@@ -11507,7 +16313,7 @@ group172:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group172
+	JNE          group241
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11532,9 +16338,9 @@ group172:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels170Tiles
+	JMP          panels239Tiles
 
-panels170Rows2:
+panels239Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11548,7 +16354,7 @@ panels170Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group173:
+group242:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z18
@@ -11559,7 +16365,7 @@ group173:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group173
+	JNE          group242
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11581,9 +16387,9 @@ group173:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels170Tiles
+	JMP          panels239Tiles
 
-panels170Rows1:
+panels239Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11595,7 +16401,7 @@ panels170Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group174:
+group243:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z17
@@ -11604,7 +16410,7 @@ group174:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group174
+	JNE          group243
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11623,23 +16429,23 @@ group174:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels170Tiles
+	JMP          panels239Tiles
 
-panels170Next:
+panels239Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels170
+	JMP    panels239
 
-panels170End:
+panels239End:
 	CMPQ 40(SP), $0x04
-	JG   panels175End
+	JG   panels244End
 
-panels175:
+panels244:
 	CMPQ 32(SP), $0x04
-	JL   panels175End
+	JL   panels244End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -11648,23 +16454,23 @@ panels175:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels175Tiles:
+panels244Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels175Rows4
+	JGE  panels244Rows4
 	CMPQ CX, $0x05
-	JGE  panels175Rows3
+	JGE  panels244Rows3
 	CMPQ CX, $0x04
-	JGE  panels175Rows4
+	JGE  panels244Rows4
 	CMPQ CX, $0x03
-	JGE  panels175Rows3
+	JGE  panels244Rows3
 	CMPQ CX, $0x02
-	JGE  panels175Rows2
+	JGE  panels244Rows2
 	CMPQ CX, $0x01
-	JGE  panels175Rows1
-	JMP  panels175Next
+	JGE  panels244Rows1
+	JMP  panels244Next
 
-panels175Rows4:
+panels244Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11697,7 +16503,7 @@ panels175Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group176:
+group245:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11732,7 +16538,7 @@ group176:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group176
+	JNE          group245
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11801,9 +16607,9 @@ group176:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels175Tiles
+	JMP          panels244Tiles
 
-panels175Rows3:
+panels244Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11829,7 +16635,7 @@ panels175Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group177:
+group246:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11858,7 +16664,7 @@ group177:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group177
+	JNE          group246
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -11913,9 +16719,9 @@ group177:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels175Tiles
+	JMP          panels244Tiles
 
-panels175Rows2:
+panels244Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -11936,7 +16742,7 @@ panels175Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group178:
+group247:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11960,7 +16766,7 @@ group178:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group178
+	JNE          group247
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -12003,9 +16809,9 @@ group178:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels175Tiles
+	JMP          panels244Tiles
 
-panels175Rows1:
+panels244Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12021,7 +16827,7 @@ panels175Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group179:
+group248:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12040,7 +16846,7 @@ group179:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group179
+	JNE          group248
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -12071,20 +16877,23 @@ group179:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels175Tiles
+	JMP          panels244Tiles
 
-panels175Next:
+panels244Next:
 	ADDQ   $0x00000100, (SP)
 	ADDQ   $0x00000100, 104(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels175
+	JMP    panels244
 
-panels175End:
-panels180:
+panels244End:
+	CMPQ 40(SP), $0x09
+	JG   panels249End
+
+panels249:
 	CMPQ 32(SP), $0x02
-	JL   panels180End
+	JL   panels249End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -12093,47 +16902,1024 @@ panels180:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels180Tiles:
+panels249Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels249Rows9
+	CMPQ CX, $0x0f
+	JGE  panels249Rows8
+	CMPQ CX, $0x0d
+	JGE  panels249Rows7
+	CMPQ CX, $0x0b
+	JGE  panels249Rows6
+	CMPQ CX, $0x09
+	JGE  panels249Rows9
+	CMPQ CX, $0x08
+	JGE  panels249Rows8
+	CMPQ CX, $0x07
+	JGE  panels249Rows7
+	CMPQ CX, $0x06
+	JGE  panels249Rows6
+	CMPQ CX, $0x05
+	JGE  panels249Rows5
+	CMPQ CX, $0x04
+	JGE  panels249Rows4
+	CMPQ CX, $0x03
+	JGE  panels249Rows3
+	CMPQ CX, $0x02
+	JGE  panels249Rows2
+	CMPQ CX, $0x01
+	JGE  panels249Rows1
+	JMP  panels249Next
+
+panels249Rows9:
+	// 9 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group250:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z2
+	VPXORD       (BX)(R8*1), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z2, Z16
+	VPDPBUSD     Z4, Z3, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z20
+	VPDPBUSD     Z4, Z3, Z21
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z24
+	VPDPBUSD     Z4, Z3, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R12), Z4
+	VPDPBUSD     Z4, Z2, Z28
+	VPDPBUSD     Z4, Z3, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	VPBROADCASTD (R12)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group250
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z2, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z2, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z2, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z2, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z2, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z2, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z2, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       Z2, Z30, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VMOVUPS      64(CX), Z2
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z2, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z2, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z2, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z2, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z2, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z2, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z2, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       Z2, Z31, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z2, Z1, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	IMUL3Q       $0x00000009, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000009, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000009, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x09, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group251:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPBROADCASTD (AX), Z2
+	VPDPBUSD     Z2, Z0, Z16
+	VPDPBUSD     Z2, Z1, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z18
+	VPDPBUSD     Z2, Z1, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z20
+	VPDPBUSD     Z2, Z1, Z21
+	VPBROADCASTD (R13), Z2
+	VPDPBUSD     Z2, Z0, Z22
+	VPDPBUSD     Z2, Z1, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z24
+	VPDPBUSD     Z2, Z1, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z26
+	VPDPBUSD     Z2, Z1, Z27
+	VPBROADCASTD (R12), Z2
+	VPDPBUSD     Z2, Z0, Z28
+	VPDPBUSD     Z2, Z1, Z29
+	VPBROADCASTD (R12)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z30
+	VPDPBUSD     Z2, Z1, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group251
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z0
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z0, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z0, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z0, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z0, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z0, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z0, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z0, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       Z0, Z30, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VMOVUPS      64(CX), Z0
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z0, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z0, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z0, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z0, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z0, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z0, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z0, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       Z0, Z31, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	IMUL3Q       $0x00000008, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000008, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000008, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x08, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group252:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z30
+	VPXORD       (BX)(R8*1), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z30, Z16
+	VPDPBUSD     Z0, Z31, Z17
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z20
+	VPDPBUSD     Z0, Z31, Z21
+	VPBROADCASTD (R13), Z0
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (R13)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z24
+	VPDPBUSD     Z0, Z31, Z25
+	VPBROADCASTD (R13)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	VPBROADCASTD (R12), Z0
+	VPDPBUSD     Z0, Z30, Z28
+	VPDPBUSD     Z0, Z31, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group252
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z30, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z30, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z30, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z30, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z30, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z30, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       Z30, Z28, Z28
+	VMOVUPS      Z28, (R12)
+	VMOVUPS      64(CX), Z30
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z30, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z30, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z30, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z30, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z30, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z30, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       Z30, Z29, Z29
+	VMOVUPS      Z29, 64(R12)
+	IMUL3Q       $0x00000007, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000007, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000007, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x07, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group253:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPBROADCASTD (AX), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z18
+	VPDPBUSD     Z30, Z29, Z19
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (R13), Z30
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z26
+	VPDPBUSD     Z30, Z29, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group253
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z28, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z28, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z28, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z28, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z28, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z28, Z26, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VMOVUPS      64(CX), Z28
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z28, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z28, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z28, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z28, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z28, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z28, Z27, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	IMUL3Q       $0x00000006, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000006, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000006, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x06, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group254:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z26
+	VPXORD       (BX)(R8*1), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group254
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z26, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z26, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z26, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z26, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z26, Z24, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VMOVUPS      64(CX), Z26
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z26, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z26, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z26, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z26, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z26, Z25, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	IMUL3Q       $0x00000005, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000005, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000005, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x05, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group255:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group255
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z24, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z24, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z24, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z24, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VMOVUPS      64(CX), Z24
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z24, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z24, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z24, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z24, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x04, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group256:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z22
+	VPXORD       (BX)(R8*1), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group256
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z22
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z22, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z22, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z22, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VMOVUPS      64(CX), Z22
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z22, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z22, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z22, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000003, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x03, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group257:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z20, Z18
+	VPDPBUSD     Z22, Z21, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group257
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VMOVUPS      64(CX), Z20
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x02, 48(SP)
+	JMP          panels249Tiles
+
+panels249Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group258:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z18
+	VPXORD       (BX)(R8*1), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group258
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	MOVQ         104(SP), CX
+	VMOVUPS      (CX), Z18
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z18, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VMOVUPS      64(CX), Z18
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z18, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, 8(SP)
+	MOVQ         64(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, SI
+	MOVQ         80(SP), AX
+	IMUL3Q       $0x00000001, AX, AX
+	ADDQ         AX, 128(SP)
+	SUBQ         $0x01, 48(SP)
+	JMP          panels249Tiles
+
+panels249Next:
+	ADDQ   $0x00000080, (SP)
+	ADDQ   $0x00000080, 104(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels249
+
+panels249End:
+panels259:
+	CMPQ 32(SP), $0x02
+	JL   panels259End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels259Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels180Rows12
+	JGE  panels259Rows12
 	CMPQ CX, $0x15
-	JGE  panels180Rows11
+	JGE  panels259Rows11
 	CMPQ CX, $0x13
-	JGE  panels180Rows10
+	JGE  panels259Rows10
 	CMPQ CX, $0x11
-	JGE  panels180Rows9
+	JGE  panels259Rows9
 	CMPQ CX, $0x0f
-	JGE  panels180Rows8
+	JGE  panels259Rows8
 	CMPQ CX, $0x0d
-	JGE  panels180Rows7
+	JGE  panels259Rows7
 	CMPQ CX, $0x0c
-	JGE  panels180Rows12
+	JGE  panels259Rows12
 	CMPQ CX, $0x0b
-	JGE  panels180Rows11
+	JGE  panels259Rows11
 	CMPQ CX, $0x0a
-	JGE  panels180Rows10
+	JGE  panels259Rows10
 	CMPQ CX, $0x09
-	JGE  panels180Rows9
+	JGE  panels259Rows9
 	CMPQ CX, $0x08
-	JGE  panels180Rows8
+	JGE  panels259Rows8
 	CMPQ CX, $0x07
-	JGE  panels180Rows7
+	JGE  panels259Rows7
 	CMPQ CX, $0x06
-	JGE  panels180Rows6
+	JGE  panels259Rows6
 	CMPQ CX, $0x05
-	JGE  panels180Rows5
+	JGE  panels259Rows5
 	CMPQ CX, $0x04
-	JGE  panels180Rows4
+	JGE  panels259Rows4
 	CMPQ CX, $0x03
-	JGE  panels180Rows3
+	JGE  panels259Rows3
 	CMPQ CX, $0x02
-	JGE  panels180Rows2
+	JGE  panels259Rows2
 	CMPQ CX, $0x01
-	JGE  panels180Rows1
-	JMP  panels180Next
+	JGE  panels259Rows1
+	JMP  panels259Next
 
-panels180Rows12:
+panels259Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12184,7 +17970,7 @@ panels180Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group181:
+group260:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -12229,7 +18015,7 @@ group181:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group181
+	JNE          group260
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12323,9 +18109,9 @@ group181:
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows11:
+panels259Rows11:
 	// 11 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12373,7 +18159,7 @@ panels180Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group182:
+group261:
 	VPXORD       (BX), Z12, Z6
 	VPXORD       (BX)(R8*1), Z12, Z7
 	VPBROADCASTD (AX), Z8
@@ -12415,7 +18201,7 @@ group182:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group182
+	JNE          group261
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12503,9 +18289,9 @@ group182:
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows10:
+panels259Rows10:
 	// 10 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12550,7 +18336,7 @@ panels180Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group183:
+group262:
 	VPXORD       (BX), Z12, Z4
 	VPXORD       (BX)(R8*1), Z12, Z5
 	VPBROADCASTD (AX), Z6
@@ -12589,7 +18375,7 @@ group183:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group183
+	JNE          group262
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12671,9 +18457,9 @@ group183:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows9:
+panels259Rows9:
 	// 9 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12713,7 +18499,7 @@ panels180Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group184:
+group263:
 	VPXORD       (BX), Z12, Z2
 	VPXORD       (BX)(R8*1), Z12, Z3
 	VPBROADCASTD (AX), Z4
@@ -12748,7 +18534,7 @@ group184:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group184
+	JNE          group263
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12822,9 +18608,9 @@ group184:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows8:
+panels259Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12861,7 +18647,7 @@ panels180Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group185:
+group264:
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPBROADCASTD (AX), Z2
@@ -12893,7 +18679,7 @@ group185:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group185
+	JNE          group264
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -12961,9 +18747,9 @@ group185:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows7:
+panels259Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -12997,7 +18783,7 @@ panels180Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group186:
+group265:
 	VPXORD       (BX), Z12, Z30
 	VPXORD       (BX)(R8*1), Z12, Z31
 	VPBROADCASTD (AX), Z0
@@ -13026,7 +18812,7 @@ group186:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group186
+	JNE          group265
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13088,9 +18874,9 @@ group186:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows6:
+panels259Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13119,7 +18905,7 @@ panels180Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group187:
+group266:
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPBROADCASTD (AX), Z30
@@ -13144,7 +18930,7 @@ group187:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group187
+	JNE          group266
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13198,9 +18984,9 @@ group187:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows5:
+panels259Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13226,7 +19012,7 @@ panels180Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group188:
+group267:
 	VPXORD       (BX), Z12, Z26
 	VPXORD       (BX)(R8*1), Z12, Z27
 	VPBROADCASTD (AX), Z28
@@ -13248,7 +19034,7 @@ group188:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group188
+	JNE          group267
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13296,9 +19082,9 @@ group188:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows4:
+panels259Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13321,7 +19107,7 @@ panels180Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group189:
+group268:
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPBROADCASTD (AX), Z26
@@ -13340,7 +19126,7 @@ group189:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group189
+	JNE          group268
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13382,9 +19168,9 @@ group189:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows3:
+panels259Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13402,7 +19188,7 @@ panels180Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group190:
+group269:
 	VPXORD       (BX), Z12, Z22
 	VPXORD       (BX)(R8*1), Z12, Z23
 	VPBROADCASTD (AX), Z24
@@ -13417,7 +19203,7 @@ group190:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group190
+	JNE          group269
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13451,9 +19237,9 @@ group190:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows2:
+panels259Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13468,7 +19254,7 @@ panels180Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group191:
+group270:
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPBROADCASTD (AX), Z22
@@ -13480,7 +19266,7 @@ group191:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group191
+	JNE          group270
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13508,9 +19294,9 @@ group191:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Rows1:
+panels259Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13522,7 +19308,7 @@ panels180Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group192:
+group271:
 	VPXORD       (BX), Z12, Z18
 	VPXORD       (BX)(R8*1), Z12, Z19
 	VPBROADCASTD (AX), Z20
@@ -13531,7 +19317,7 @@ group192:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group192
+	JNE          group271
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13553,20 +19339,20 @@ group192:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels180Tiles
+	JMP          panels259Tiles
 
-panels180Next:
+panels259Next:
 	ADDQ   $0x00000080, (SP)
 	ADDQ   $0x00000080, 104(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels180
+	JMP    panels259
 
-panels180End:
-panels193:
+panels259End:
+panels272:
 	CMPQ 32(SP), $0x01
-	JL   panels193End
+	JL   panels272End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -13575,47 +19361,47 @@ panels193:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels193Tiles:
+panels272Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels193Rows12
+	JGE  panels272Rows12
 	CMPQ CX, $0x15
-	JGE  panels193Rows11
+	JGE  panels272Rows11
 	CMPQ CX, $0x13
-	JGE  panels193Rows10
+	JGE  panels272Rows10
 	CMPQ CX, $0x11
-	JGE  panels193Rows9
+	JGE  panels272Rows9
 	CMPQ CX, $0x0f
-	JGE  panels193Rows8
+	JGE  panels272Rows8
 	CMPQ CX, $0x0d
-	JGE  panels193Rows7
+	JGE  panels272Rows7
 	CMPQ CX, $0x0c
-	JGE  panels193Rows12
+	JGE  panels272Rows12
 	CMPQ CX, $0x0b
-	JGE  panels193Rows11
+	JGE  panels272Rows11
 	CMPQ CX, $0x0a
-	JGE  panels193Rows10
+	JGE  panels272Rows10
 	CMPQ CX, $0x09
-	JGE  panels193Rows9
+	JGE  panels272Rows9
 	CMPQ CX, $0x08
-	JGE  panels193Rows8
+	JGE  panels272Rows8
 	CMPQ CX, $0x07
-	JGE  panels193Rows7
+	JGE  panels272Rows7
 	CMPQ CX, $0x06
-	JGE  panels193Rows6
+	JGE  panels272Rows6
 	CMPQ CX, $0x05
-	JGE  panels193Rows5
+	JGE  panels272Rows5
 	CMPQ CX, $0x04
-	JGE  panels193Rows4
+	JGE  panels272Rows4
 	CMPQ CX, $0x03
-	JGE  panels193Rows3
+	JGE  panels272Rows3
 	CMPQ CX, $0x02
-	JGE  panels193Rows2
+	JGE  panels272Rows2
 	CMPQ CX, $0x01
-	JGE  panels193Rows1
-	JMP  panels193Next
+	JGE  panels272Rows1
+	JMP  panels272Next
 
-panels193Rows12:
+panels272Rows12:
 	// 12 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13654,7 +19440,7 @@ panels193Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group194:
+group273:
 	VPXORD       (BX), Z12, Z28
 	VPBROADCASTD (AX), Z29
 	VPDPBUSD     Z29, Z28, Z16
@@ -13686,7 +19472,7 @@ group194:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group194
+	JNE          group273
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13743,9 +19529,9 @@ group194:
 	IMUL3Q       $0x0000000c, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0c, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows11:
+panels272Rows11:
 	// 11 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13782,7 +19568,7 @@ panels193Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group195:
+group274:
 	VPXORD       (BX), Z12, Z27
 	VPBROADCASTD (AX), Z28
 	VPDPBUSD     Z28, Z27, Z16
@@ -13812,7 +19598,7 @@ group195:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group195
+	JNE          group274
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13866,9 +19652,9 @@ group195:
 	IMUL3Q       $0x0000000b, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0b, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows10:
+panels272Rows10:
 	// 10 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -13903,7 +19689,7 @@ panels193Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group196:
+group275:
 	VPXORD       (BX), Z12, Z26
 	VPBROADCASTD (AX), Z27
 	VPDPBUSD     Z27, Z26, Z16
@@ -13931,7 +19717,7 @@ group196:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group196
+	JNE          group275
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -13982,9 +19768,9 @@ group196:
 	IMUL3Q       $0x0000000a, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x0a, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows9:
+panels272Rows9:
 	// 9 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14015,7 +19801,7 @@ panels193Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group197:
+group276:
 	VPXORD       (BX), Z12, Z25
 	VPBROADCASTD (AX), Z26
 	VPDPBUSD     Z26, Z25, Z16
@@ -14040,7 +19826,7 @@ group197:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group197
+	JNE          group276
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14086,9 +19872,9 @@ group197:
 	IMUL3Q       $0x00000009, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x09, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows8:
+panels272Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14117,7 +19903,7 @@ panels193Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group198:
+group277:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -14140,7 +19926,7 @@ group198:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group198
+	JNE          group277
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14183,9 +19969,9 @@ group198:
 	IMUL3Q       $0x00000008, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x08, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows7:
+panels272Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14212,7 +19998,7 @@ panels193Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group199:
+group278:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -14233,7 +20019,7 @@ group199:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group199
+	JNE          group278
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14273,9 +20059,9 @@ group199:
 	IMUL3Q       $0x00000007, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x07, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows6:
+panels272Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14298,7 +20084,7 @@ panels193Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group200:
+group279:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -14316,7 +20102,7 @@ group200:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group200
+	JNE          group279
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14351,9 +20137,9 @@ group200:
 	IMUL3Q       $0x00000006, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x06, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows5:
+panels272Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14374,7 +20160,7 @@ panels193Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group201:
+group280:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -14390,7 +20176,7 @@ group201:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group201
+	JNE          group280
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14422,9 +20208,9 @@ group201:
 	IMUL3Q       $0x00000005, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x05, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows4:
+panels272Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14443,7 +20229,7 @@ panels193Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group202:
+group281:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -14457,7 +20243,7 @@ group202:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group202
+	JNE          group281
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14486,9 +20272,9 @@ group202:
 	IMUL3Q       $0x00000004, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x04, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows3:
+panels272Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14503,7 +20289,7 @@ panels193Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group203:
+group282:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -14514,7 +20300,7 @@ group203:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group203
+	JNE          group282
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14538,9 +20324,9 @@ group203:
 	IMUL3Q       $0x00000003, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x03, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows2:
+panels272Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14553,7 +20339,7 @@ panels193Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group204:
+group283:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -14562,7 +20348,7 @@ group204:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group204
+	JNE          group283
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14583,9 +20369,9 @@ group204:
 	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x02, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Rows1:
+panels272Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -14596,14 +20382,14 @@ panels193Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group205:
+group284:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group205
+	JNE          group284
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -14621,17 +20407,17 @@ group205:
 	IMUL3Q       $0x00000001, AX, AX
 	ADDQ         AX, 128(SP)
 	SUBQ         $0x01, 48(SP)
-	JMP          panels193Tiles
+	JMP          panels272Tiles
 
-panels193Next:
+panels272Next:
 	ADDQ   $0x40, (SP)
 	ADDQ   $0x40, 104(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels193
+	JMP    panels272
 
-panels193End:
+panels272End:
 	VZEROUPPER
 	RET
 
@@ -14685,11 +20471,11 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x02
-	JG      panels206End
+	JG      panels285End
 
-panels206:
+panels285:
 	CMPQ 32(SP), $0x08
-	JL   panels206End
+	JL   panels285End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -14700,17 +20486,17 @@ panels206:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels206Tiles:
+panels285Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x03
-	JGE  panels206Rows2
+	JGE  panels285Rows2
 	CMPQ CX, $0x02
-	JGE  panels206Rows2
+	JGE  panels285Rows2
 	CMPQ CX, $0x01
-	JGE  panels206Rows1
-	JMP  panels206Next
+	JGE  panels285Rows1
+	JMP  panels285Next
 
-panels206Rows2:
+panels285Rows2:
 	// 2 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14736,7 +20522,7 @@ panels206Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group207:
+group286:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -14819,16 +20605,16 @@ group207:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group207
+	JNE          group286
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite209
+	JNE          overwrite288
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain208
+	JE           plain287
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -14902,9 +20688,9 @@ group207:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added210
+	JMP          added289
 
-plain208:
+plain287:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -14975,9 +20761,9 @@ plain208:
 	VMOVUPS      448(AX)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
-	JMP          added210
+	JMP          added289
 
-overwrite209:
+overwrite288:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15034,7 +20820,7 @@ overwrite209:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 448(AX)(R9*1)
 
-added210:
+added289:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15044,9 +20830,9 @@ added210:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels206Tiles
+	JMP    panels285Tiles
 
-panels206Rows1:
+panels285Rows1:
 	// 1 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15064,7 +20850,7 @@ panels206Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group211:
+group290:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15129,16 +20915,16 @@ group211:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group211
+	JNE          group290
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite213
+	JNE          overwrite292
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain212
+	JE           plain291
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -15177,9 +20963,9 @@ group211:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added214
+	JMP          added293
 
-plain212:
+plain291:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -15216,9 +21002,9 @@ plain212:
 	VMOVUPS      448(AX), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
-	JMP          added214
+	JMP          added293
 
-overwrite213:
+overwrite292:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15249,7 +21035,7 @@ overwrite213:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 448(AX)
 
-added214:
+added293:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15259,22 +21045,22 @@ added214:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels206Tiles
+	JMP    panels285Tiles
 
-panels206Next:
+panels285Next:
 	ADDQ   $0x00000200, (SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x08, 32(SP)
-	JMP    panels206
+	JMP    panels285
 
-panels206End:
+panels285End:
 	CMPQ 40(SP), $0x04
-	JG   panels215End
+	JG   panels294End
 
-panels215:
+panels294:
 	CMPQ 32(SP), $0x04
-	JL   panels215End
+	JL   panels294End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -15285,23 +21071,23 @@ panels215:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels215Tiles:
+panels294Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels215Rows4
+	JGE  panels294Rows4
 	CMPQ CX, $0x05
-	JGE  panels215Rows3
+	JGE  panels294Rows3
 	CMPQ CX, $0x04
-	JGE  panels215Rows4
+	JGE  panels294Rows4
 	CMPQ CX, $0x03
-	JGE  panels215Rows3
+	JGE  panels294Rows3
 	CMPQ CX, $0x02
-	JGE  panels215Rows2
+	JGE  panels294Rows2
 	CMPQ CX, $0x01
-	JGE  panels215Rows1
-	JMP  panels215Next
+	JGE  panels294Rows1
+	JMP  panels294Next
 
-panels215Rows4:
+panels294Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15328,7 +21114,7 @@ panels215Rows4:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group216:
+group295:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15395,7 +21181,7 @@ group216:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group216
+	JNE          group295
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -15403,10 +21189,10 @@ group216:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite218
+	JNE          overwrite297
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain217
+	JE           plain296
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -15486,9 +21272,9 @@ group216:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added219
+	JMP          added298
 
-plain217:
+plain296:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -15563,9 +21349,9 @@ plain217:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added219
+	JMP          added298
 
-overwrite218:
+overwrite297:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15626,7 +21412,7 @@ overwrite218:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added219:
+added298:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15636,9 +21422,9 @@ added219:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels215Tiles
+	JMP    panels294Tiles
 
-panels215Rows3:
+panels294Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15659,7 +21445,7 @@ panels215Rows3:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group220:
+group299:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15715,16 +21501,16 @@ group220:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group220
+	JNE          group299
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite222
+	JNE          overwrite301
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain221
+	JE           plain300
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -15785,9 +21571,9 @@ group220:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added223
+	JMP          added302
 
-plain221:
+plain300:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -15844,9 +21630,9 @@ plain221:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added223
+	JMP          added302
 
-overwrite222:
+overwrite301:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -15893,7 +21679,7 @@ overwrite222:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added223:
+added302:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -15903,9 +21689,9 @@ added223:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels215Tiles
+	JMP    panels294Tiles
 
-panels215Rows2:
+panels294Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -15922,7 +21708,7 @@ panels215Rows2:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group224:
+group303:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15968,16 +21754,16 @@ group224:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group224
+	JNE          group303
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite226
+	JNE          overwrite305
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain225
+	JE           plain304
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -16019,9 +21805,9 @@ group224:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added227
+	JMP          added306
 
-plain225:
+plain304:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -16060,9 +21846,9 @@ plain225:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added227
+	JMP          added306
 
-overwrite226:
+overwrite305:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -16095,7 +21881,7 @@ overwrite226:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added227:
+added306:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -16105,9 +21891,9 @@ added227:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels215Tiles
+	JMP    panels294Tiles
 
-panels215Rows1:
+panels294Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16120,7 +21906,7 @@ panels215Rows1:
 	MOVQ   144(SP), R11
 	MOVQ   56(SP), CX
 
-group228:
+group307:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -16156,16 +21942,16 @@ group228:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group228
+	JNE          group307
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite230
+	JNE          overwrite309
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain229
+	JE           plain308
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -16188,9 +21974,9 @@ group228:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added231
+	JMP          added310
 
-plain229:
+plain308:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -16211,9 +21997,9 @@ plain229:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added231
+	JMP          added310
 
-overwrite230:
+overwrite309:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -16232,7 +22018,7 @@ overwrite230:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added231:
+added310:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -16242,19 +22028,22 @@ added231:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels215Tiles
+	JMP    panels294Tiles
 
-panels215Next:
+panels294Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels215
+	JMP    panels294
 
-panels215End:
-panels232:
+panels294End:
+	CMPQ 40(SP), $0x09
+	JG   panels311End
+
+panels311:
 	CMPQ 32(SP), $0x02
-	JL   panels232End
+	JL   panels311End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -16265,47 +22054,2348 @@ panels232:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels232Tiles:
+panels311Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels311Rows9
+	CMPQ CX, $0x0f
+	JGE  panels311Rows8
+	CMPQ CX, $0x0d
+	JGE  panels311Rows7
+	CMPQ CX, $0x0b
+	JGE  panels311Rows6
+	CMPQ CX, $0x09
+	JGE  panels311Rows9
+	CMPQ CX, $0x08
+	JGE  panels311Rows8
+	CMPQ CX, $0x07
+	JGE  panels311Rows7
+	CMPQ CX, $0x06
+	JGE  panels311Rows6
+	CMPQ CX, $0x05
+	JGE  panels311Rows5
+	CMPQ CX, $0x04
+	JGE  panels311Rows4
+	CMPQ CX, $0x03
+	JGE  panels311Rows3
+	CMPQ CX, $0x02
+	JGE  panels311Rows2
+	CMPQ CX, $0x01
+	JGE  panels311Rows1
+	JMP  panels311Next
+
+panels311Rows9:
+	// 9 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group312:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPBROADCASTD (AX), Z6
+	VPDPWSSD     Z6, Z2, Z16
+	VPDPWSSD     Z6, Z4, Z17
+	VPBROADCASTD 4(AX), Z6
+	VPDPWSSD     Z6, Z3, Z16
+	VPDPWSSD     Z6, Z5, Z17
+	VPBROADCASTD (AX)(R9*1), Z6
+	VPDPWSSD     Z6, Z2, Z18
+	VPDPWSSD     Z6, Z4, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z6
+	VPDPWSSD     Z6, Z3, Z18
+	VPDPWSSD     Z6, Z5, Z19
+	VPBROADCASTD (AX)(R9*2), Z6
+	VPDPWSSD     Z6, Z2, Z20
+	VPDPWSSD     Z6, Z4, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z6
+	VPDPWSSD     Z6, Z3, Z20
+	VPDPWSSD     Z6, Z5, Z21
+	VPBROADCASTD (R13), Z6
+	VPDPWSSD     Z6, Z2, Z22
+	VPDPWSSD     Z6, Z4, Z23
+	VPBROADCASTD 4(R13), Z6
+	VPDPWSSD     Z6, Z3, Z22
+	VPDPWSSD     Z6, Z5, Z23
+	VPBROADCASTD (R13)(R9*1), Z6
+	VPDPWSSD     Z6, Z2, Z24
+	VPDPWSSD     Z6, Z4, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z6
+	VPDPWSSD     Z6, Z3, Z24
+	VPDPWSSD     Z6, Z5, Z25
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPDPWSSD     Z6, Z2, Z26
+	VPDPWSSD     Z6, Z4, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z6
+	VPDPWSSD     Z6, Z3, Z26
+	VPDPWSSD     Z6, Z5, Z27
+	VPBROADCASTD (R12), Z6
+	VPDPWSSD     Z6, Z2, Z28
+	VPDPWSSD     Z6, Z4, Z29
+	VPBROADCASTD 4(R12), Z6
+	VPDPWSSD     Z6, Z3, Z28
+	VPDPWSSD     Z6, Z5, Z29
+	VPBROADCASTD (R12)(R9*1), Z6
+	VPDPWSSD     Z6, Z2, Z30
+	VPDPWSSD     Z6, Z4, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z6
+	VPDPWSSD     Z6, Z3, Z30
+	VPDPWSSD     Z6, Z5, Z31
+	VPBROADCASTD (R12)(R9*2), Z6
+	VPDPWSSD     Z6, Z2, Z0
+	VPDPWSSD     Z6, Z4, Z1
+	VPBROADCASTD 4(R12)(R9*2), Z6
+	VPDPWSSD     Z6, Z3, Z0
+	VPDPWSSD     Z6, Z5, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group312
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite314
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain313
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z4
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z4
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z4
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z4
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z4
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z4
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z4
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 28(BX), Z4
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       (R12)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       64(R12)(R9*1), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VBROADCASTSS 32(BX), Z4
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       (R12)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       64(R12)(R9*2), Z4, Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	ADDQ         $0x24, 96(SP)
+	JMP          added315
+
+plain313:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	JMP          added315
+
+overwrite314:
+	VPXORD       Z3, Z3, Z3
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+
+added315:
+	IMUL3Q $0x00000009, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x09, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group316:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VMOVDQU32    (BX)(R8*1), Z3
+	VPSLLW       $0x08, Z3, Z2
+	VPSRAW       $0x08, Z2, Z2
+	VPSRAW       $0x08, Z3, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPWSSD     Z4, Z0, Z16
+	VPDPWSSD     Z4, Z2, Z17
+	VPBROADCASTD 4(AX), Z4
+	VPDPWSSD     Z4, Z1, Z16
+	VPDPWSSD     Z4, Z3, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPWSSD     Z4, Z0, Z18
+	VPDPWSSD     Z4, Z2, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z4
+	VPDPWSSD     Z4, Z1, Z18
+	VPDPWSSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPWSSD     Z4, Z0, Z20
+	VPDPWSSD     Z4, Z2, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z4
+	VPDPWSSD     Z4, Z1, Z20
+	VPDPWSSD     Z4, Z3, Z21
+	VPBROADCASTD (R13), Z4
+	VPDPWSSD     Z4, Z0, Z22
+	VPDPWSSD     Z4, Z2, Z23
+	VPBROADCASTD 4(R13), Z4
+	VPDPWSSD     Z4, Z1, Z22
+	VPDPWSSD     Z4, Z3, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPDPWSSD     Z4, Z0, Z24
+	VPDPWSSD     Z4, Z2, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z4
+	VPDPWSSD     Z4, Z1, Z24
+	VPDPWSSD     Z4, Z3, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPDPWSSD     Z4, Z0, Z26
+	VPDPWSSD     Z4, Z2, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z4
+	VPDPWSSD     Z4, Z1, Z26
+	VPDPWSSD     Z4, Z3, Z27
+	VPBROADCASTD (R12), Z4
+	VPDPWSSD     Z4, Z0, Z28
+	VPDPWSSD     Z4, Z2, Z29
+	VPBROADCASTD 4(R12), Z4
+	VPDPWSSD     Z4, Z1, Z28
+	VPDPWSSD     Z4, Z3, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPDPWSSD     Z4, Z0, Z30
+	VPDPWSSD     Z4, Z2, Z31
+	VPBROADCASTD 4(R12)(R9*1), Z4
+	VPDPWSSD     Z4, Z1, Z30
+	VPDPWSSD     Z4, Z3, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group316
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite318
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain317
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z2
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z2
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z2
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z2
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z2
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z2
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z2
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VBROADCASTSS 28(BX), Z2
+	VCVTDQ2PS    Z30, Z30
+	VMULPS       (R12)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMULPS       64(R12)(R9*1), Z2, Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	ADDQ         $0x20, 96(SP)
+	JMP          added319
+
+plain317:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	JMP          added319
+
+overwrite318:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+
+added319:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x08, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows7:
+	// 7 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group320:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VMOVDQU32    (BX), Z31
+	VPSLLW       $0x08, Z31, Z30
+	VPSRAW       $0x08, Z30, Z30
+	VPSRAW       $0x08, Z31, Z31
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPBROADCASTD (AX), Z2
+	VPDPWSSD     Z2, Z30, Z16
+	VPDPWSSD     Z2, Z0, Z17
+	VPBROADCASTD 4(AX), Z2
+	VPDPWSSD     Z2, Z31, Z16
+	VPDPWSSD     Z2, Z1, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPDPWSSD     Z2, Z30, Z18
+	VPDPWSSD     Z2, Z0, Z19
+	VPBROADCASTD 4(AX)(R9*1), Z2
+	VPDPWSSD     Z2, Z31, Z18
+	VPDPWSSD     Z2, Z1, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPDPWSSD     Z2, Z30, Z20
+	VPDPWSSD     Z2, Z0, Z21
+	VPBROADCASTD 4(AX)(R9*2), Z2
+	VPDPWSSD     Z2, Z31, Z20
+	VPDPWSSD     Z2, Z1, Z21
+	VPBROADCASTD (R13), Z2
+	VPDPWSSD     Z2, Z30, Z22
+	VPDPWSSD     Z2, Z0, Z23
+	VPBROADCASTD 4(R13), Z2
+	VPDPWSSD     Z2, Z31, Z22
+	VPDPWSSD     Z2, Z1, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPDPWSSD     Z2, Z30, Z24
+	VPDPWSSD     Z2, Z0, Z25
+	VPBROADCASTD 4(R13)(R9*1), Z2
+	VPDPWSSD     Z2, Z31, Z24
+	VPDPWSSD     Z2, Z1, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPDPWSSD     Z2, Z30, Z26
+	VPDPWSSD     Z2, Z0, Z27
+	VPBROADCASTD 4(R13)(R9*2), Z2
+	VPDPWSSD     Z2, Z31, Z26
+	VPDPWSSD     Z2, Z1, Z27
+	VPBROADCASTD (R12), Z2
+	VPDPWSSD     Z2, Z30, Z28
+	VPDPWSSD     Z2, Z0, Z29
+	VPBROADCASTD 4(R12), Z2
+	VPDPWSSD     Z2, Z31, Z28
+	VPDPWSSD     Z2, Z1, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	DECQ         CX
+	JNE          group320
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite322
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain321
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z0
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z0
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z0
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z0
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z0
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z0
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VBROADCASTSS 24(BX), Z0
+	VCVTDQ2PS    Z28, Z28
+	VMULPS       (R12), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMULPS       64(R12), Z0, Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	ADDQ         $0x1c, 96(SP)
+	JMP          added323
+
+plain321:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	JMP          added323
+
+overwrite322:
+	VPXORD       Z31, Z31, Z31
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+
+added323:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x07, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows6:
+	// 6 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group324:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z28
+	VPBROADCASTD 4(AX), Z29
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPBROADCASTD 4(AX)(R9*1), Z31
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPBROADCASTD 4(AX)(R9*2), Z1
+	VPBROADCASTD (R13), Z2
+	VPBROADCASTD 4(R13), Z3
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPBROADCASTD 4(R13)(R9*1), Z5
+	VPBROADCASTD (R13)(R9*2), Z6
+	VPBROADCASTD 4(R13)(R9*2), Z7
+	VMOVDQU32    (BX), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z28, Z8, Z16
+	VPDPWSSD     Z29, Z9, Z16
+	VPDPWSSD     Z30, Z8, Z18
+	VPDPWSSD     Z31, Z9, Z18
+	VPDPWSSD     Z0, Z8, Z20
+	VPDPWSSD     Z1, Z9, Z20
+	VPDPWSSD     Z2, Z8, Z22
+	VPDPWSSD     Z3, Z9, Z22
+	VPDPWSSD     Z4, Z8, Z24
+	VPDPWSSD     Z5, Z9, Z24
+	VPDPWSSD     Z6, Z8, Z26
+	VPDPWSSD     Z7, Z9, Z26
+	VMOVDQU32    (BX)(R8*1), Z9
+	VPSLLW       $0x08, Z9, Z8
+	VPSRAW       $0x08, Z8, Z8
+	VPSRAW       $0x08, Z9, Z9
+	VPDPWSSD     Z28, Z8, Z17
+	VPDPWSSD     Z29, Z9, Z17
+	VPDPWSSD     Z30, Z8, Z19
+	VPDPWSSD     Z31, Z9, Z19
+	VPDPWSSD     Z0, Z8, Z21
+	VPDPWSSD     Z1, Z9, Z21
+	VPDPWSSD     Z2, Z8, Z23
+	VPDPWSSD     Z3, Z9, Z23
+	VPDPWSSD     Z4, Z8, Z25
+	VPDPWSSD     Z5, Z9, Z25
+	VPDPWSSD     Z6, Z8, Z27
+	VPDPWSSD     Z7, Z9, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group324
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite326
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain325
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z30
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z30
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z30
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z30
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VBROADCASTSS 20(BX), Z30
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (R13)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       64(R13)(R9*2), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	ADDQ         $0x18, 96(SP)
+	JMP          added327
+
+plain325:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	JMP          added327
+
+overwrite326:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+
+added327:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x06, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group328:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z26
+	VPBROADCASTD 4(AX), Z27
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPBROADCASTD 4(AX)(R9*1), Z29
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPBROADCASTD 4(AX)(R9*2), Z31
+	VPBROADCASTD (R13), Z0
+	VPBROADCASTD 4(R13), Z1
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPBROADCASTD 4(R13)(R9*1), Z3
+	VMOVDQU32    (BX), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z26, Z4, Z16
+	VPDPWSSD     Z27, Z5, Z16
+	VPDPWSSD     Z28, Z4, Z18
+	VPDPWSSD     Z29, Z5, Z18
+	VPDPWSSD     Z30, Z4, Z20
+	VPDPWSSD     Z31, Z5, Z20
+	VPDPWSSD     Z0, Z4, Z22
+	VPDPWSSD     Z1, Z5, Z22
+	VPDPWSSD     Z2, Z4, Z24
+	VPDPWSSD     Z3, Z5, Z24
+	VMOVDQU32    (BX)(R8*1), Z5
+	VPSLLW       $0x08, Z5, Z4
+	VPSRAW       $0x08, Z4, Z4
+	VPSRAW       $0x08, Z5, Z5
+	VPDPWSSD     Z26, Z4, Z17
+	VPDPWSSD     Z27, Z5, Z17
+	VPDPWSSD     Z28, Z4, Z19
+	VPDPWSSD     Z29, Z5, Z19
+	VPDPWSSD     Z30, Z4, Z21
+	VPDPWSSD     Z31, Z5, Z21
+	VPDPWSSD     Z0, Z4, Z23
+	VPDPWSSD     Z1, Z5, Z23
+	VPDPWSSD     Z2, Z4, Z25
+	VPDPWSSD     Z3, Z5, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group328
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite330
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain329
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z28
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z28
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z28
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VBROADCASTSS 16(BX), Z28
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (R13)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       64(R13)(R9*1), Z28, Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	ADDQ         $0x14, 96(SP)
+	JMP          added331
+
+plain329:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	JMP          added331
+
+overwrite330:
+	VPXORD       Z27, Z27, Z27
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+
+added331:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x05, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows4:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group332:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPBROADCASTD 4(AX)(R9*2), Z29
+	VPBROADCASTD (R13), Z30
+	VPBROADCASTD 4(R13), Z31
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPDPWSSD     Z24, Z0, Z16
+	VPDPWSSD     Z25, Z1, Z16
+	VPDPWSSD     Z26, Z0, Z18
+	VPDPWSSD     Z27, Z1, Z18
+	VPDPWSSD     Z28, Z0, Z20
+	VPDPWSSD     Z29, Z1, Z20
+	VPDPWSSD     Z30, Z0, Z22
+	VPDPWSSD     Z31, Z1, Z22
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPDPWSSD     Z24, Z0, Z17
+	VPDPWSSD     Z25, Z1, Z17
+	VPDPWSSD     Z26, Z0, Z19
+	VPDPWSSD     Z27, Z1, Z19
+	VPDPWSSD     Z28, Z0, Z21
+	VPDPWSSD     Z29, Z1, Z21
+	VPDPWSSD     Z30, Z0, Z23
+	VPDPWSSD     Z31, Z1, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group332
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite334
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain333
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z26
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z26
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z26
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VBROADCASTSS 12(BX), Z26
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (R13), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       64(R13), Z26, Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	ADDQ         $0x10, 96(SP)
+	JMP          added335
+
+plain333:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	JMP          added335
+
+overwrite334:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+
+added335:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group336:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z22
+	VPBROADCASTD 4(AX), Z23
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPBROADCASTD 4(AX)(R9*1), Z25
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPBROADCASTD 4(AX)(R9*2), Z27
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPDPWSSD     Z22, Z28, Z16
+	VPDPWSSD     Z23, Z29, Z16
+	VPDPWSSD     Z24, Z28, Z18
+	VPDPWSSD     Z25, Z29, Z18
+	VPDPWSSD     Z26, Z28, Z20
+	VPDPWSSD     Z27, Z29, Z20
+	VMOVDQU32    (BX)(R8*1), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPDPWSSD     Z22, Z28, Z17
+	VPDPWSSD     Z23, Z29, Z17
+	VPDPWSSD     Z24, Z28, Z19
+	VPDPWSSD     Z25, Z29, Z19
+	VPDPWSSD     Z26, Z28, Z21
+	VPDPWSSD     Z27, Z29, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group336
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite338
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain337
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z24
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VBROADCASTSS 8(BX), Z24
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX)(R9*2), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       64(AX)(R9*2), Z24, Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	ADDQ         $0x0c, 96(SP)
+	JMP          added339
+
+plain337:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	JMP          added339
+
+overwrite338:
+	VPXORD       Z23, Z23, Z23
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+
+added339:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group340:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z20
+	VPBROADCASTD 4(AX), Z21
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPBROADCASTD 4(AX)(R9*1), Z23
+	VMOVDQU32    (BX), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPDPWSSD     Z20, Z24, Z16
+	VPDPWSSD     Z21, Z25, Z16
+	VPDPWSSD     Z22, Z24, Z18
+	VPDPWSSD     Z23, Z25, Z18
+	VMOVDQU32    (BX)(R8*1), Z25
+	VPSLLW       $0x08, Z25, Z24
+	VPSRAW       $0x08, Z24, Z24
+	VPSRAW       $0x08, Z25, Z25
+	VPDPWSSD     Z20, Z24, Z17
+	VPDPWSSD     Z21, Z25, Z17
+	VPDPWSSD     Z22, Z24, Z19
+	VPDPWSSD     Z23, Z25, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group340
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite342
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain341
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z22
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VBROADCASTSS 4(BX), Z22
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX)(R9*1), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       64(AX)(R9*1), Z22, Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	ADDQ         $0x08, 96(SP)
+	JMP          added343
+
+plain341:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	JMP          added343
+
+overwrite342:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+
+added343:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels311Tiles
+
+panels311Rows1:
+	// 1 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   64(SP), R9
+	MOVQ   SI, AX
+	MOVQ   24(SP), BX
+	MOVQ   144(SP), R11
+	MOVQ   56(SP), CX
+
+group344:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z18
+	VPBROADCASTD 4(AX), Z19
+	VMOVDQU32    (BX), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPDPWSSD     Z18, Z20, Z16
+	VPDPWSSD     Z19, Z21, Z16
+	VMOVDQU32    (BX)(R8*1), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPDPWSSD     Z18, Z20, Z17
+	VPDPWSSD     Z19, Z21, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	DECQ         CX
+	JNE          group344
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite346
+	MOVQ         96(SP), BX
+	TESTQ        BX, BX
+	JE           plain345
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VBROADCASTSS (BX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z20, Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       64(AX), Z20, Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	ADDQ         $0x04, 96(SP)
+	JMP          added347
+
+plain345:
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	JMP          added347
+
+overwrite346:
+	VPXORD       Z19, Z19, Z19
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+
+added347:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels311Tiles
+
+panels311Next:
+	ADDQ   $0x00000080, (SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels311
+
+panels311End:
+panels348:
+	CMPQ 32(SP), $0x02
+	JL   panels348End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+
+panels348Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels232Rows12
+	JGE  panels348Rows12
 	CMPQ CX, $0x15
-	JGE  panels232Rows11
+	JGE  panels348Rows11
 	CMPQ CX, $0x13
-	JGE  panels232Rows10
+	JGE  panels348Rows10
 	CMPQ CX, $0x11
-	JGE  panels232Rows9
+	JGE  panels348Rows9
 	CMPQ CX, $0x0f
-	JGE  panels232Rows8
+	JGE  panels348Rows8
 	CMPQ CX, $0x0d
-	JGE  panels232Rows7
+	JGE  panels348Rows7
 	CMPQ CX, $0x0c
-	JGE  panels232Rows12
+	JGE  panels348Rows12
 	CMPQ CX, $0x0b
-	JGE  panels232Rows11
+	JGE  panels348Rows11
 	CMPQ CX, $0x0a
-	JGE  panels232Rows10
+	JGE  panels348Rows10
 	CMPQ CX, $0x09
-	JGE  panels232Rows9
+	JGE  panels348Rows9
 	CMPQ CX, $0x08
-	JGE  panels232Rows8
+	JGE  panels348Rows8
 	CMPQ CX, $0x07
-	JGE  panels232Rows7
+	JGE  panels348Rows7
 	CMPQ CX, $0x06
-	JGE  panels232Rows6
+	JGE  panels348Rows6
 	CMPQ CX, $0x05
-	JGE  panels232Rows5
+	JGE  panels348Rows5
 	CMPQ CX, $0x04
-	JGE  panels232Rows4
+	JGE  panels348Rows4
 	CMPQ CX, $0x03
-	JGE  panels232Rows3
+	JGE  panels348Rows3
 	CMPQ CX, $0x02
-	JGE  panels232Rows2
+	JGE  panels348Rows2
 	CMPQ CX, $0x01
-	JGE  panels232Rows1
-	JMP  panels232Next
+	JGE  panels348Rows1
+	JMP  panels348Next
 
-panels232Rows12:
+panels348Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16342,7 +24432,7 @@ panels232Rows12:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group233:
+group349:
 	VMOVDQU32    (BX), Z9
 	VPSLLW       $0x08, Z9, Z8
 	VPSRAW       $0x08, Z8, Z8
@@ -16429,7 +24519,7 @@ group233:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group233
+	JNE          group349
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -16440,10 +24530,10 @@ group233:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite235
+	JNE          overwrite351
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain234
+	JE           plain350
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -16579,9 +24669,9 @@ group233:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 	ADDQ         $0x30, 96(SP)
-	JMP          added236
+	JMP          added352
 
-plain234:
+plain350:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -16704,9 +24794,9 @@ plain234:
 	VMOVUPS      64(R11)(R9*2), Z9
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
-	JMP          added236
+	JMP          added352
 
-overwrite235:
+overwrite351:
 	VPXORD       Z9, Z9, Z9
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -16807,7 +24897,7 @@ overwrite235:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 
-added236:
+added352:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -16817,9 +24907,9 @@ added236:
 	IMUL3Q $0x0000000c, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows11:
+panels348Rows11:
 	// 11 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -16854,7 +24944,7 @@ panels232Rows11:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group237:
+group353:
 	VMOVDQU32    (BX), Z7
 	VPSLLW       $0x08, Z7, Z6
 	VPSRAW       $0x08, Z6, Z6
@@ -16935,7 +25025,7 @@ group237:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group237
+	JNE          group353
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -16946,10 +25036,10 @@ group237:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite239
+	JNE          overwrite355
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain238
+	JE           plain354
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -17074,9 +25164,9 @@ group237:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 	ADDQ         $0x2c, 96(SP)
-	JMP          added240
+	JMP          added356
 
-plain238:
+plain354:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -17189,9 +25279,9 @@ plain238:
 	VMOVUPS      64(R11)(R9*1), Z7
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
-	JMP          added240
+	JMP          added356
 
-overwrite239:
+overwrite355:
 	VPXORD       Z7, Z7, Z7
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17284,7 +25374,7 @@ overwrite239:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 
-added240:
+added356:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17294,9 +25384,9 @@ added240:
 	IMUL3Q $0x0000000b, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows10:
+panels348Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17329,7 +25419,7 @@ panels232Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group241:
+group357:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -17404,7 +25494,7 @@ group241:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group241
+	JNE          group357
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -17415,10 +25505,10 @@ group241:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite243
+	JNE          overwrite359
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain242
+	JE           plain358
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -17532,9 +25622,9 @@ group241:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added244
+	JMP          added360
 
-plain242:
+plain358:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -17637,9 +25727,9 @@ plain242:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added244
+	JMP          added360
 
-overwrite243:
+overwrite359:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -17724,7 +25814,7 @@ overwrite243:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added244:
+added360:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -17734,9 +25824,9 @@ added244:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows9:
+panels348Rows9:
 	// 9 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -17765,7 +25855,7 @@ panels232Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group245:
+group361:
 	VMOVDQU32    (BX), Z3
 	VPSLLW       $0x08, Z3, Z2
 	VPSRAW       $0x08, Z2, Z2
@@ -17833,7 +25923,7 @@ group245:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group245
+	JNE          group361
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -17842,10 +25932,10 @@ group245:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite247
+	JNE          overwrite363
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain246
+	JE           plain362
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -17948,9 +26038,9 @@ group245:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added248
+	JMP          added364
 
-plain246:
+plain362:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -18043,9 +26133,9 @@ plain246:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added248
+	JMP          added364
 
-overwrite247:
+overwrite363:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18122,7 +26212,7 @@ overwrite247:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added248:
+added364:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18132,9 +26222,9 @@ added248:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows8:
+panels348Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18161,7 +26251,7 @@ panels232Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group249:
+group365:
 	VMOVDQU32    (BX), Z1
 	VPSLLW       $0x08, Z1, Z0
 	VPSRAW       $0x08, Z0, Z0
@@ -18223,7 +26313,7 @@ group249:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group249
+	JNE          group365
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -18232,10 +26322,10 @@ group249:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite251
+	JNE          overwrite367
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain250
+	JE           plain366
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -18327,9 +26417,9 @@ group249:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added252
+	JMP          added368
 
-plain250:
+plain366:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -18412,9 +26502,9 @@ plain250:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added252
+	JMP          added368
 
-overwrite251:
+overwrite367:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18483,7 +26573,7 @@ overwrite251:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added252:
+added368:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18493,9 +26583,9 @@ added252:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows7:
+panels348Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18520,7 +26610,7 @@ panels232Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group253:
+group369:
 	VMOVDQU32    (BX), Z31
 	VPSLLW       $0x08, Z31, Z30
 	VPSRAW       $0x08, Z30, Z30
@@ -18576,7 +26666,7 @@ group253:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group253
+	JNE          group369
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -18585,10 +26675,10 @@ group253:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite255
+	JNE          overwrite371
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain254
+	JE           plain370
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -18669,9 +26759,9 @@ group253:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added256
+	JMP          added372
 
-plain254:
+plain370:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -18744,9 +26834,9 @@ plain254:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added256
+	JMP          added372
 
-overwrite255:
+overwrite371:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -18807,7 +26897,7 @@ overwrite255:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added256:
+added372:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -18817,9 +26907,9 @@ added256:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows6:
+panels348Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -18840,7 +26930,7 @@ panels232Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group257:
+group373:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -18889,17 +26979,17 @@ group257:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group257
+	JNE          group373
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite259
+	JNE          overwrite375
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain258
+	JE           plain374
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -18969,9 +27059,9 @@ group257:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added260
+	JMP          added376
 
-plain258:
+plain374:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -19034,9 +27124,9 @@ plain258:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added260
+	JMP          added376
 
-overwrite259:
+overwrite375:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19089,7 +27179,7 @@ overwrite259:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added260:
+added376:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19099,9 +27189,9 @@ added260:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows5:
+panels348Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19120,7 +27210,7 @@ panels232Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group261:
+group377:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -19163,17 +27253,17 @@ group261:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group261
+	JNE          group377
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite263
+	JNE          overwrite379
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain262
+	JE           plain378
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -19232,9 +27322,9 @@ group261:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added264
+	JMP          added380
 
-plain262:
+plain378:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -19287,9 +27377,9 @@ plain262:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added264
+	JMP          added380
 
-overwrite263:
+overwrite379:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19334,7 +27424,7 @@ overwrite263:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added264:
+added380:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19344,9 +27434,9 @@ added264:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows4:
+panels348Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19363,7 +27453,7 @@ panels232Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group265:
+group381:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -19400,17 +27490,17 @@ group265:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group265
+	JNE          group381
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite267
+	JNE          overwrite383
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain266
+	JE           plain382
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -19458,9 +27548,9 @@ group265:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added268
+	JMP          added384
 
-plain266:
+plain382:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -19503,9 +27593,9 @@ plain266:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added268
+	JMP          added384
 
-overwrite267:
+overwrite383:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19542,7 +27632,7 @@ overwrite267:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added268:
+added384:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19552,9 +27642,9 @@ added268:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows3:
+panels348Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19567,7 +27657,7 @@ panels232Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group269:
+group385:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -19597,15 +27687,15 @@ group269:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group269
+	JNE          group385
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite271
+	JNE          overwrite387
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain270
+	JE           plain386
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -19642,9 +27732,9 @@ group269:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added272
+	JMP          added388
 
-plain270:
+plain386:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -19677,9 +27767,9 @@ plain270:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added272
+	JMP          added388
 
-overwrite271:
+overwrite387:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19708,7 +27798,7 @@ overwrite271:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added272:
+added388:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19718,9 +27808,9 @@ added272:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows2:
+panels348Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19731,7 +27821,7 @@ panels232Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group273:
+group389:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -19755,15 +27845,15 @@ group273:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group273
+	JNE          group389
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite275
+	JNE          overwrite391
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain274
+	JE           plain390
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -19789,9 +27879,9 @@ group273:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added276
+	JMP          added392
 
-plain274:
+plain390:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -19814,9 +27904,9 @@ plain274:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added276
+	JMP          added392
 
-overwrite275:
+overwrite391:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19837,7 +27927,7 @@ overwrite275:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added276:
+added392:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19847,9 +27937,9 @@ added276:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Rows1:
+panels348Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -19858,7 +27948,7 @@ panels232Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group277:
+group393:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -19876,15 +27966,15 @@ group277:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group277
+	JNE          group393
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite279
+	JNE          overwrite395
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain278
+	JE           plain394
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -19899,9 +27989,9 @@ group277:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added280
+	JMP          added396
 
-plain278:
+plain394:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -19914,9 +28004,9 @@ plain278:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added280
+	JMP          added396
 
-overwrite279:
+overwrite395:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -19929,7 +28019,7 @@ overwrite279:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added280:
+added396:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -19939,19 +28029,19 @@ added280:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels232Tiles
+	JMP    panels348Tiles
 
-panels232Next:
+panels348Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels232
+	JMP    panels348
 
-panels232End:
-panels281:
+panels348End:
+panels397:
 	CMPQ 32(SP), $0x01
-	JL   panels281End
+	JL   panels397End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -19962,47 +28052,47 @@ panels281:
 	MOVQ 104(SP), AX
 	MOVQ AX, 112(SP)
 
-panels281Tiles:
+panels397Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels281Rows12
+	JGE  panels397Rows12
 	CMPQ CX, $0x15
-	JGE  panels281Rows11
+	JGE  panels397Rows11
 	CMPQ CX, $0x13
-	JGE  panels281Rows10
+	JGE  panels397Rows10
 	CMPQ CX, $0x11
-	JGE  panels281Rows9
+	JGE  panels397Rows9
 	CMPQ CX, $0x0f
-	JGE  panels281Rows8
+	JGE  panels397Rows8
 	CMPQ CX, $0x0d
-	JGE  panels281Rows7
+	JGE  panels397Rows7
 	CMPQ CX, $0x0c
-	JGE  panels281Rows12
+	JGE  panels397Rows12
 	CMPQ CX, $0x0b
-	JGE  panels281Rows11
+	JGE  panels397Rows11
 	CMPQ CX, $0x0a
-	JGE  panels281Rows10
+	JGE  panels397Rows10
 	CMPQ CX, $0x09
-	JGE  panels281Rows9
+	JGE  panels397Rows9
 	CMPQ CX, $0x08
-	JGE  panels281Rows8
+	JGE  panels397Rows8
 	CMPQ CX, $0x07
-	JGE  panels281Rows7
+	JGE  panels397Rows7
 	CMPQ CX, $0x06
-	JGE  panels281Rows6
+	JGE  panels397Rows6
 	CMPQ CX, $0x05
-	JGE  panels281Rows5
+	JGE  panels397Rows5
 	CMPQ CX, $0x04
-	JGE  panels281Rows4
+	JGE  panels397Rows4
 	CMPQ CX, $0x03
-	JGE  panels281Rows3
+	JGE  panels397Rows3
 	CMPQ CX, $0x02
-	JGE  panels281Rows2
+	JGE  panels397Rows2
 	CMPQ CX, $0x01
-	JGE  panels281Rows1
-	JMP  panels281Next
+	JGE  panels397Rows1
+	JMP  panels397Next
 
-panels281Rows12:
+panels397Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20027,7 +28117,7 @@ panels281Rows12:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group282:
+group398:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -20086,7 +28176,7 @@ group282:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group282
+	JNE          group398
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -20097,10 +28187,10 @@ group282:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite284
+	JNE          overwrite400
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain283
+	JE           plain399
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -20188,9 +28278,9 @@ group282:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 	ADDQ         $0x30, 96(SP)
-	JMP          added285
+	JMP          added401
 
-plain283:
+plain399:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -20265,9 +28355,9 @@ plain283:
 	VMOVUPS      (R11)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
-	JMP          added285
+	JMP          added401
 
-overwrite284:
+overwrite400:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20332,7 +28422,7 @@ overwrite284:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 
-added285:
+added401:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20342,9 +28432,9 @@ added285:
 	IMUL3Q $0x0000000c, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows11:
+panels397Rows11:
 	// 11 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20368,7 +28458,7 @@ panels281Rows11:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group286:
+group402:
 	VMOVDQU32    (BX), Z28
 	VPSLLW       $0x08, Z28, Z27
 	VPSRAW       $0x08, Z27, Z27
@@ -20423,7 +28513,7 @@ group286:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group286
+	JNE          group402
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -20434,10 +28524,10 @@ group286:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite288
+	JNE          overwrite404
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain287
+	JE           plain403
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -20518,9 +28608,9 @@ group286:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 	ADDQ         $0x2c, 96(SP)
-	JMP          added289
+	JMP          added405
 
-plain287:
+plain403:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -20589,9 +28679,9 @@ plain287:
 	VMOVUPS      (R11)(R9*1), Z28
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
-	JMP          added289
+	JMP          added405
 
-overwrite288:
+overwrite404:
 	VPXORD       Z28, Z28, Z28
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20651,7 +28741,7 @@ overwrite288:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 
-added289:
+added405:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20661,9 +28751,9 @@ added289:
 	IMUL3Q $0x0000000b, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows10:
+panels397Rows10:
 	// 10 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20686,7 +28776,7 @@ panels281Rows10:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group290:
+group406:
 	VMOVDQU32    (BX), Z27
 	VPSLLW       $0x08, Z27, Z26
 	VPSRAW       $0x08, Z26, Z26
@@ -20737,7 +28827,7 @@ group290:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group290
+	JNE          group406
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -20748,10 +28838,10 @@ group290:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite292
+	JNE          overwrite408
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain291
+	JE           plain407
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -20825,9 +28915,9 @@ group290:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 	ADDQ         $0x28, 96(SP)
-	JMP          added293
+	JMP          added409
 
-plain291:
+plain407:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -20890,9 +28980,9 @@ plain291:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added293
+	JMP          added409
 
-overwrite292:
+overwrite408:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -20947,7 +29037,7 @@ overwrite292:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added293:
+added409:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -20957,9 +29047,9 @@ added293:
 	IMUL3Q $0x0000000a, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows9:
+panels397Rows9:
 	// 9 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -20979,7 +29069,7 @@ panels281Rows9:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group294:
+group410:
 	VMOVDQU32    (BX), Z26
 	VPSLLW       $0x08, Z26, Z25
 	VPSRAW       $0x08, Z25, Z25
@@ -21025,7 +29115,7 @@ group294:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group294
+	JNE          group410
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21034,10 +29124,10 @@ group294:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite296
+	JNE          overwrite412
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain295
+	JE           plain411
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -21104,9 +29194,9 @@ group294:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 	ADDQ         $0x24, 96(SP)
-	JMP          added297
+	JMP          added413
 
-plain295:
+plain411:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -21163,9 +29253,9 @@ plain295:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added297
+	JMP          added413
 
-overwrite296:
+overwrite412:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21215,7 +29305,7 @@ overwrite296:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added297:
+added413:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21225,9 +29315,9 @@ added297:
 	IMUL3Q $0x00000009, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows8:
+panels397Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -21246,7 +29336,7 @@ panels281Rows8:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group298:
+group414:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -21288,7 +29378,7 @@ group298:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group298
+	JNE          group414
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21297,10 +29387,10 @@ group298:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite300
+	JNE          overwrite416
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain299
+	JE           plain415
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -21360,9 +29450,9 @@ group298:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	ADDQ         $0x20, 96(SP)
-	JMP          added301
+	JMP          added417
 
-plain299:
+plain415:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -21413,9 +29503,9 @@ plain299:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added301
+	JMP          added417
 
-overwrite300:
+overwrite416:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21460,7 +29550,7 @@ overwrite300:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added301:
+added417:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21470,9 +29560,9 @@ added301:
 	IMUL3Q $0x00000008, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows7:
+panels397Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -21490,7 +29580,7 @@ panels281Rows7:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group302:
+group418:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -21528,7 +29618,7 @@ group302:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group302
+	JNE          group418
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -21537,10 +29627,10 @@ group302:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite304
+	JNE          overwrite420
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain303
+	JE           plain419
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -21593,9 +29683,9 @@ group302:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 	ADDQ         $0x1c, 96(SP)
-	JMP          added305
+	JMP          added421
 
-plain303:
+plain419:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -21640,9 +29730,9 @@ plain303:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added305
+	JMP          added421
 
-overwrite304:
+overwrite420:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21682,7 +29772,7 @@ overwrite304:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added305:
+added421:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21692,9 +29782,9 @@ added305:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows6:
+panels397Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -21709,7 +29799,7 @@ panels281Rows6:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group306:
+group422:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -21742,17 +29832,17 @@ group306:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group306
+	JNE          group422
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite308
+	JNE          overwrite424
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain307
+	JE           plain423
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -21798,9 +29888,9 @@ group306:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	ADDQ         $0x18, 96(SP)
-	JMP          added309
+	JMP          added425
 
-plain307:
+plain423:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -21839,9 +29929,9 @@ plain307:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added309
+	JMP          added425
 
-overwrite308:
+overwrite424:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -21876,7 +29966,7 @@ overwrite308:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added309:
+added425:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -21886,9 +29976,9 @@ added309:
 	IMUL3Q $0x00000006, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows5:
+panels397Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -21902,7 +29992,7 @@ panels281Rows5:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group310:
+group426:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -21931,17 +30021,17 @@ group310:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group310
+	JNE          group426
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite312
+	JNE          overwrite428
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain311
+	JE           plain427
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -21980,9 +30070,9 @@ group310:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	ADDQ         $0x14, 96(SP)
-	JMP          added313
+	JMP          added429
 
-plain311:
+plain427:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -22015,9 +30105,9 @@ plain311:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added313
+	JMP          added429
 
-overwrite312:
+overwrite428:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22047,7 +30137,7 @@ overwrite312:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added313:
+added429:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22057,9 +30147,9 @@ added313:
 	IMUL3Q $0x00000005, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows4:
+panels397Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -22072,7 +30162,7 @@ panels281Rows4:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group314:
+group430:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -22097,17 +30187,17 @@ group314:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group314
+	JNE          group430
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite316
+	JNE          overwrite432
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain315
+	JE           plain431
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -22139,9 +30229,9 @@ group314:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 	ADDQ         $0x10, 96(SP)
-	JMP          added317
+	JMP          added433
 
-plain315:
+plain431:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -22168,9 +30258,9 @@ plain315:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added317
+	JMP          added433
 
-overwrite316:
+overwrite432:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22195,7 +30285,7 @@ overwrite316:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added317:
+added433:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22205,9 +30295,9 @@ added317:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows3:
+panels397Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -22217,7 +30307,7 @@ panels281Rows3:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group318:
+group434:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -22237,15 +30327,15 @@ group318:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group318
+	JNE          group434
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite320
+	JNE          overwrite436
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain319
+	JE           plain435
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -22270,9 +30360,9 @@ group318:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	ADDQ         $0x0c, 96(SP)
-	JMP          added321
+	JMP          added437
 
-plain319:
+plain435:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -22293,9 +30383,9 @@ plain319:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added321
+	JMP          added437
 
-overwrite320:
+overwrite436:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22315,7 +30405,7 @@ overwrite320:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added321:
+added437:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22325,9 +30415,9 @@ added321:
 	IMUL3Q $0x00000003, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows2:
+panels397Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -22336,7 +30426,7 @@ panels281Rows2:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group322:
+group438:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -22352,15 +30442,15 @@ group322:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group322
+	JNE          group438
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite324
+	JNE          overwrite440
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain323
+	JE           plain439
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -22378,9 +30468,9 @@ group322:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	ADDQ         $0x08, 96(SP)
-	JMP          added325
+	JMP          added441
 
-plain323:
+plain439:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -22395,9 +30485,9 @@ plain323:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added325
+	JMP          added441
 
-overwrite324:
+overwrite440:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22412,7 +30502,7 @@ overwrite324:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added325:
+added441:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22422,9 +30512,9 @@ added325:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Rows1:
+panels397Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   64(SP), R9
@@ -22432,7 +30522,7 @@ panels281Rows1:
 	MOVQ   24(SP), BX
 	MOVQ   56(SP), CX
 
-group326:
+group442:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -22444,15 +30534,15 @@ group326:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group326
+	JNE          group442
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite328
+	JNE          overwrite444
 	MOVQ         96(SP), BX
 	TESTQ        BX, BX
-	JE           plain327
+	JE           plain443
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -22463,9 +30553,9 @@ group326:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 	ADDQ         $0x04, 96(SP)
-	JMP          added329
+	JMP          added445
 
-plain327:
+plain443:
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -22474,9 +30564,9 @@ plain327:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added329
+	JMP          added445
 
-overwrite328:
+overwrite444:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22486,7 +30576,7 @@ overwrite328:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added329:
+added445:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22496,16 +30586,16 @@ added329:
 	IMUL3Q $0x00000001, AX, AX
 	ADDQ   AX, 112(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels281Tiles
+	JMP    panels397Tiles
 
-panels281Next:
+panels397Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels281
+	JMP    panels397
 
-panels281End:
+panels397End:
 	VZEROUPPER
 	RET
 
@@ -22548,11 +30638,11 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $152-80
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R8
 	CMPQ    40(SP), $0x04
-	JG      panels330End
+	JG      panels446End
 
-panels330:
+panels446:
 	CMPQ 32(SP), $0x04
-	JL   panels330End
+	JL   panels446End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -22563,23 +30653,23 @@ panels330:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels330Tiles:
+panels446Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels330Rows4
+	JGE  panels446Rows4
 	CMPQ CX, $0x05
-	JGE  panels330Rows3
+	JGE  panels446Rows3
 	CMPQ CX, $0x04
-	JGE  panels330Rows4
+	JGE  panels446Rows4
 	CMPQ CX, $0x03
-	JGE  panels330Rows3
+	JGE  panels446Rows3
 	CMPQ CX, $0x02
-	JGE  panels330Rows2
+	JGE  panels446Rows2
 	CMPQ CX, $0x01
-	JGE  panels330Rows1
-	JMP  panels330Next
+	JGE  panels446Rows1
+	JMP  panels446Next
 
-panels330Rows4:
+panels446Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -22612,7 +30702,7 @@ panels330Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group331:
+group447:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -22647,7 +30737,7 @@ group331:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group331
+	JNE          group447
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -22655,7 +30745,7 @@ group331:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite333
+	JNE          overwrite449
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -22730,9 +30820,9 @@ group331:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added334
+	JMP          added450
 
-overwrite333:
+overwrite449:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22793,7 +30883,7 @@ overwrite333:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added334:
+added450:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22804,9 +30894,9 @@ added334:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels330Tiles
+	JMP    panels446Tiles
 
-panels330Rows3:
+panels446Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -22832,7 +30922,7 @@ panels330Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group335:
+group451:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -22861,13 +30951,13 @@ group335:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group335
+	JNE          group451
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite337
+	JNE          overwrite453
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -22924,9 +31014,9 @@ group335:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added338
+	JMP          added454
 
-overwrite337:
+overwrite453:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -22973,7 +31063,7 @@ overwrite337:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added338:
+added454:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -22984,9 +31074,9 @@ added338:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels330Tiles
+	JMP    panels446Tiles
 
-panels330Rows2:
+panels446Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23007,7 +31097,7 @@ panels330Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group339:
+group455:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23031,13 +31121,13 @@ group339:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group339
+	JNE          group455
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite341
+	JNE          overwrite457
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -23076,9 +31166,9 @@ group339:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added342
+	JMP          added458
 
-overwrite341:
+overwrite457:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23111,7 +31201,7 @@ overwrite341:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added342:
+added458:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23122,9 +31212,9 @@ added342:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels330Tiles
+	JMP    panels446Tiles
 
-panels330Rows1:
+panels446Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23140,7 +31230,7 @@ panels330Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group343:
+group459:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23159,13 +31249,13 @@ group343:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group343
+	JNE          group459
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite345
+	JNE          overwrite461
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -23186,9 +31276,9 @@ group343:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added346
+	JMP          added462
 
-overwrite345:
+overwrite461:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23207,7 +31297,7 @@ overwrite345:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added346:
+added462:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23218,22 +31308,22 @@ added346:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels330Tiles
+	JMP    panels446Tiles
 
-panels330Next:
+panels446Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels330
+	JMP    panels446
 
-panels330End:
+panels446End:
 	CMPQ 40(SP), $0x04
-	JG   panels347End
+	JG   panels463End
 
-panels347:
+panels463:
 	CMPQ 32(SP), $0x04
-	JL   panels347End
+	JL   panels463End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -23244,23 +31334,23 @@ panels347:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels347Tiles:
+panels463Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels347Rows4
+	JGE  panels463Rows4
 	CMPQ CX, $0x05
-	JGE  panels347Rows3
+	JGE  panels463Rows3
 	CMPQ CX, $0x04
-	JGE  panels347Rows4
+	JGE  panels463Rows4
 	CMPQ CX, $0x03
-	JGE  panels347Rows3
+	JGE  panels463Rows3
 	CMPQ CX, $0x02
-	JGE  panels347Rows2
+	JGE  panels463Rows2
 	CMPQ CX, $0x01
-	JGE  panels347Rows1
-	JMP  panels347Next
+	JGE  panels463Rows1
+	JMP  panels463Next
 
-panels347Rows4:
+panels463Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23293,7 +31383,7 @@ panels347Rows4:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group348:
+group464:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23328,7 +31418,7 @@ group348:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group348
+	JNE          group464
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
@@ -23336,7 +31426,7 @@ group348:
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite350
+	JNE          overwrite466
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -23411,9 +31501,9 @@ group348:
 	VMOVUPS      192(R13), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
-	JMP          added351
+	JMP          added467
 
-overwrite350:
+overwrite466:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23474,7 +31564,7 @@ overwrite350:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 192(R13)
 
-added351:
+added467:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23485,9 +31575,9 @@ added351:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels347Tiles
+	JMP    panels463Tiles
 
-panels347Rows3:
+panels463Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23513,7 +31603,7 @@ panels347Rows3:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group352:
+group468:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23542,13 +31632,13 @@ group352:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group352
+	JNE          group468
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite354
+	JNE          overwrite470
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -23605,9 +31695,9 @@ group352:
 	VMOVUPS      192(AX)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
-	JMP          added355
+	JMP          added471
 
-overwrite354:
+overwrite470:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23654,7 +31744,7 @@ overwrite354:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 192(AX)(R9*2)
 
-added355:
+added471:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23665,9 +31755,9 @@ added355:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels347Tiles
+	JMP    panels463Tiles
 
-panels347Rows2:
+panels463Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23688,7 +31778,7 @@ panels347Rows2:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group356:
+group472:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23712,13 +31802,13 @@ group356:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group356
+	JNE          group472
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite358
+	JNE          overwrite474
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -23757,9 +31847,9 @@ group356:
 	VMOVUPS      192(AX)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
-	JMP          added359
+	JMP          added475
 
-overwrite358:
+overwrite474:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23792,7 +31882,7 @@ overwrite358:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 192(AX)(R9*1)
 
-added359:
+added475:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23803,9 +31893,9 @@ added359:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels347Tiles
+	JMP    panels463Tiles
 
-panels347Rows1:
+panels463Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -23821,7 +31911,7 @@ panels347Rows1:
 	MOVQ         144(SP), R11
 	MOVQ         56(SP), CX
 
-group360:
+group476:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -23840,13 +31930,13 @@ group360:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group360
+	JNE          group476
 	MOVQ         R11, 144(SP)
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite362
+	JNE          overwrite478
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -23867,9 +31957,9 @@ group360:
 	VMOVUPS      192(AX), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
-	JMP          added363
+	JMP          added479
 
-overwrite362:
+overwrite478:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -23888,7 +31978,7 @@ overwrite362:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 192(AX)
 
-added363:
+added479:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -23899,19 +31989,22 @@ added363:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels347Tiles
+	JMP    panels463Tiles
 
-panels347Next:
+panels463Next:
 	ADDQ   $0x00000100, (SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x04, 32(SP)
-	JMP    panels347
+	JMP    panels463
 
-panels347End:
-panels364:
+panels463End:
+	CMPQ 40(SP), $0x09
+	JG   panels480End
+
+panels480:
 	CMPQ 32(SP), $0x02
-	JL   panels364End
+	JL   panels480End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -23922,47 +32015,1655 @@ panels364:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels364Tiles:
+panels480Tiles:
+	MOVQ 48(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels480Rows9
+	CMPQ CX, $0x0f
+	JGE  panels480Rows8
+	CMPQ CX, $0x0d
+	JGE  panels480Rows7
+	CMPQ CX, $0x0b
+	JGE  panels480Rows6
+	CMPQ CX, $0x09
+	JGE  panels480Rows9
+	CMPQ CX, $0x08
+	JGE  panels480Rows8
+	CMPQ CX, $0x07
+	JGE  panels480Rows7
+	CMPQ CX, $0x06
+	JGE  panels480Rows6
+	CMPQ CX, $0x05
+	JGE  panels480Rows5
+	CMPQ CX, $0x04
+	JGE  panels480Rows4
+	CMPQ CX, $0x03
+	JGE  panels480Rows3
+	CMPQ CX, $0x02
+	JGE  panels480Rows2
+	CMPQ CX, $0x01
+	JGE  panels480Rows1
+	JMP  panels480Next
+
+panels480Rows9:
+	// 9 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	ADDQ         CX, AX
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD (AX), Z0
+	VMOVDQA32    Z0, Z1
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group481:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z2
+	VPXORD       (BX)(R8*1), Z12, Z3
+	VPBROADCASTD (AX), Z4
+	VPDPBUSD     Z4, Z2, Z16
+	VPDPBUSD     Z4, Z3, Z17
+	VPBROADCASTD (AX)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z18
+	VPDPBUSD     Z4, Z3, Z19
+	VPBROADCASTD (AX)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z20
+	VPDPBUSD     Z4, Z3, Z21
+	VPBROADCASTD (R13), Z4
+	VPDPBUSD     Z4, Z2, Z22
+	VPDPBUSD     Z4, Z3, Z23
+	VPBROADCASTD (R13)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z24
+	VPDPBUSD     Z4, Z3, Z25
+	VPBROADCASTD (R13)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z26
+	VPDPBUSD     Z4, Z3, Z27
+	VPBROADCASTD (R12), Z4
+	VPDPBUSD     Z4, Z2, Z28
+	VPDPBUSD     Z4, Z3, Z29
+	VPBROADCASTD (R12)(R9*1), Z4
+	VPDPBUSD     Z4, Z2, Z30
+	VPDPBUSD     Z4, Z3, Z31
+	VPBROADCASTD (R12)(R9*2), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group481
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite483
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z3
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z3
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z3
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z3
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z3
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z3
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z3
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VMOVUPS      (R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VMOVUPS      64(R12)(R9*2), Z3
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+	JMP          added484
+
+overwrite483:
+	VPXORD       Z3, Z3, Z3
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z3, Z2, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z3, Z2, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z3, Z2, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z3, Z2, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z3, Z2, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z3, Z2, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z3, Z2, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z3, Z2, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z3, Z2, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	VBROADCASTSS (CX), Z2
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z0, Z0
+	VFMADD213PS  Z3, Z2, Z0
+	VMOVUPS      Z0, (R12)(R9*2)
+	VCVTDQ2PS    Z1, Z1
+	VFMADD213PS  Z3, Z2, Z1
+	VMOVUPS      Z1, 64(R12)(R9*2)
+
+added484:
+	IMUL3Q $0x00000009, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000009, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x09, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	ADDQ         CX, AX
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD (AX), Z30
+	VMOVDQA32    Z30, Z31
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group485:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z0
+	VPXORD       (BX)(R8*1), Z12, Z1
+	VPBROADCASTD (AX), Z2
+	VPDPBUSD     Z2, Z0, Z16
+	VPDPBUSD     Z2, Z1, Z17
+	VPBROADCASTD (AX)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z18
+	VPDPBUSD     Z2, Z1, Z19
+	VPBROADCASTD (AX)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z20
+	VPDPBUSD     Z2, Z1, Z21
+	VPBROADCASTD (R13), Z2
+	VPDPBUSD     Z2, Z0, Z22
+	VPDPBUSD     Z2, Z1, Z23
+	VPBROADCASTD (R13)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z24
+	VPDPBUSD     Z2, Z1, Z25
+	VPBROADCASTD (R13)(R9*2), Z2
+	VPDPBUSD     Z2, Z0, Z26
+	VPDPBUSD     Z2, Z1, Z27
+	VPBROADCASTD (R12), Z2
+	VPDPBUSD     Z2, Z0, Z28
+	VPDPBUSD     Z2, Z1, Z29
+	VPBROADCASTD (R12)(R9*1), Z2
+	VPDPBUSD     Z2, Z0, Z30
+	VPDPBUSD     Z2, Z1, Z31
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group485
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite487
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z1
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z1
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z1
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z1
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z1
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z1
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z1
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VMOVUPS      (R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VMOVUPS      64(R12)(R9*1), Z1
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+	JMP          added488
+
+overwrite487:
+	VPXORD       Z1, Z1, Z1
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z1, Z0, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z1, Z0, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z1, Z0, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z1, Z0, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z1, Z0, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z1, Z0, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z1, Z0, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z1, Z0, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z1, Z0, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z1, Z0, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z1, Z0, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z1, Z0, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z1, Z0, Z29
+	VMOVUPS      Z29, 64(R12)
+	VBROADCASTSS (CX), Z0
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z30, Z30
+	VFMADD213PS  Z1, Z0, Z30
+	VMOVUPS      Z30, (R12)(R9*1)
+	VCVTDQ2PS    Z31, Z31
+	VFMADD213PS  Z1, Z0, Z31
+	VMOVUPS      Z31, 64(R12)(R9*1)
+
+added488:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000008, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x08, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD (AX), Z28
+	VMOVDQA32    Z28, Z29
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group489:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z30
+	VPXORD       (BX)(R8*1), Z12, Z31
+	VPBROADCASTD (AX), Z0
+	VPDPBUSD     Z0, Z30, Z16
+	VPDPBUSD     Z0, Z31, Z17
+	VPBROADCASTD (AX)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z18
+	VPDPBUSD     Z0, Z31, Z19
+	VPBROADCASTD (AX)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z20
+	VPDPBUSD     Z0, Z31, Z21
+	VPBROADCASTD (R13), Z0
+	VPDPBUSD     Z0, Z30, Z22
+	VPDPBUSD     Z0, Z31, Z23
+	VPBROADCASTD (R13)(R9*1), Z0
+	VPDPBUSD     Z0, Z30, Z24
+	VPDPBUSD     Z0, Z31, Z25
+	VPBROADCASTD (R13)(R9*2), Z0
+	VPDPBUSD     Z0, Z30, Z26
+	VPDPBUSD     Z0, Z31, Z27
+	VPBROADCASTD (R12), Z0
+	VPDPBUSD     Z0, Z30, Z28
+	VPDPBUSD     Z0, Z31, Z29
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	DECQ         CX
+	JNE          group489
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	CMPQ         136(SP), $0x00
+	JNE          overwrite491
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z31
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z31
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z31
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z31
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z31
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z31
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VMOVUPS      (R12), Z31
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VMOVUPS      64(R12), Z31
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+	JMP          added492
+
+overwrite491:
+	VPXORD       Z31, Z31, Z31
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z31, Z30, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z31, Z30, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z31, Z30, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z31, Z30, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z31, Z30, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z31, Z30, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z31, Z30, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z31, Z30, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z31, Z30, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z31, Z30, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z31, Z30, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z31, Z30, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	VBROADCASTSS (CX), Z30
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z28, Z28
+	VFMADD213PS  Z31, Z30, Z28
+	VMOVUPS      Z28, (R12)
+	VCVTDQ2PS    Z29, Z29
+	VFMADD213PS  Z31, Z30, Z29
+	VMOVUPS      Z29, 64(R12)
+
+added492:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000007, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x07, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD (AX), Z26
+	VMOVDQA32    Z26, Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group493:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z28
+	VPXORD       (BX)(R8*1), Z12, Z29
+	VPBROADCASTD (AX), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z18
+	VPDPBUSD     Z30, Z29, Z19
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (R13), Z30
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPDPBUSD     Z30, Z28, Z26
+	VPDPBUSD     Z30, Z29, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group493
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite495
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      64(R13)(R9*2), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+	JMP          added496
+
+overwrite495:
+	VPXORD       Z29, Z29, Z29
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	VBROADCASTSS (CX), Z28
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z26, Z26
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (R13)(R9*2)
+	VCVTDQ2PS    Z27, Z27
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, 64(R13)(R9*2)
+
+added496:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000006, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x06, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD (AX), Z24
+	VMOVDQA32    Z24, Z25
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group497:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z26
+	VPXORD       (BX)(R8*1), Z12, Z27
+	VPBROADCASTD (AX), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (AX)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (R13), Z28
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	VPBROADCASTD (R13)(R9*1), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group497
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite499
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z27
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z27
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z27
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z27
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z27
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      64(R13)(R9*1), Z27
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+	JMP          added500
+
+overwrite499:
+	VPXORD       Z27, Z27, Z27
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z27, Z26, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z27, Z26, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z27, Z26, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z27, Z26, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z27, Z26, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z27, Z26, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z27, Z26, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z27, Z26, Z23
+	VMOVUPS      Z23, 64(R13)
+	VBROADCASTSS (CX), Z26
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z24, Z24
+	VFMADD213PS  Z27, Z26, Z24
+	VMOVUPS      Z24, (R13)(R9*1)
+	VCVTDQ2PS    Z25, Z25
+	VFMADD213PS  Z27, Z26, Z25
+	VMOVUPS      Z25, 64(R13)(R9*1)
+
+added500:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000005, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x05, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group501:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group501
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	CMPQ         136(SP), $0x00
+	JNE          overwrite503
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z25
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z25
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z25
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z25
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (R13), Z25
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      64(R13), Z25
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+	JMP          added504
+
+overwrite503:
+	VPXORD       Z25, Z25, Z25
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z25, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z25, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z25, Z24, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z25, Z24, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z25, Z24, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z25, Z24, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VBROADCASTSS (CX), Z24
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z22, Z22
+	VFMADD213PS  Z25, Z24, Z22
+	VMOVUPS      Z22, (R13)
+	VCVTDQ2PS    Z23, Z23
+	VFMADD213PS  Z25, Z24, Z23
+	VMOVUPS      Z23, 64(R13)
+
+added504:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x04, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group505:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z22
+	VPXORD       (BX)(R8*1), Z12, Z23
+	VPBROADCASTD (AX), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (AX)(R9*1), Z24
+	VPDPBUSD     Z24, Z22, Z18
+	VPDPBUSD     Z24, Z23, Z19
+	VPBROADCASTD (AX)(R9*2), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group505
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite507
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z23
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z23
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z23
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      64(AX)(R9*2), Z23
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	JMP          added508
+
+overwrite507:
+	VPXORD       Z23, Z23, Z23
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z23, Z22, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z23, Z22, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z23, Z22, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z23, Z22, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VBROADCASTSS (CX), Z22
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z20, Z20
+	VFMADD213PS  Z23, Z22, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z21, Z21
+	VFMADD213PS  Z23, Z22, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+
+added508:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000003, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x03, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group509:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z20
+	VPXORD       (BX)(R8*1), Z12, Z21
+	VPBROADCASTD (AX), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPDPBUSD     Z22, Z20, Z18
+	VPDPBUSD     Z22, Z21, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group509
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite511
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z21
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z21
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      64(AX)(R9*1), Z21
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	JMP          added512
+
+overwrite511:
+	VPXORD       Z21, Z21, Z21
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z21, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z21, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VBROADCASTSS (CX), Z20
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z18, Z18
+	VFMADD213PS  Z21, Z20, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z19, Z19
+	VFMADD213PS  Z21, Z20, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+
+added512:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x02, 48(SP)
+	JMP    panels480Tiles
+
+panels480Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         128(SP), AX
+	MOVQ         80(SP), CX
+	VPBROADCASTD (AX), Z16
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         64(SP), R9
+	MOVQ         SI, AX
+	MOVQ         24(SP), BX
+	MOVQ         144(SP), R11
+	MOVQ         56(SP), CX
+
+group513:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z18
+	VPXORD       (BX)(R8*1), Z12, Z19
+	VPBROADCASTD (AX), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group513
+	MOVQ         R11, 144(SP)
+	MOVQ         72(SP), R9
+	MOVQ         8(SP), DI
+	MOVQ         DI, AX
+	CMPQ         136(SP), $0x00
+	JNE          overwrite515
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z19
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      64(AX), Z19
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+	JMP          added516
+
+overwrite515:
+	VPXORD       Z19, Z19, Z19
+	MOVQ         112(SP), CX
+	MOVQ         80(SP), DX
+	VBROADCASTSS (CX), Z18
+	ADDQ         DX, CX
+	VCVTDQ2PS    Z16, Z16
+	VFMADD213PS  Z19, Z18, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VFMADD213PS  Z19, Z18, Z17
+	VMOVUPS      Z17, 64(AX)
+
+added516:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, 8(SP)
+	MOVQ   64(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, SI
+	MOVQ   80(SP), AX
+	IMUL3Q $0x00000001, AX, AX
+	ADDQ   AX, 112(SP)
+	ADDQ   AX, 128(SP)
+	SUBQ   $0x01, 48(SP)
+	JMP    panels480Tiles
+
+panels480Next:
+	ADDQ   $0x00000080, (SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 24(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    panels480
+
+panels480End:
+panels517:
+	CMPQ 32(SP), $0x02
+	JL   panels517End
+	MOVQ (SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ 16(SP), SI
+	MOVQ 40(SP), AX
+	MOVQ AX, 48(SP)
+	MOVQ 104(SP), AX
+	MOVQ AX, 112(SP)
+	MOVQ 120(SP), AX
+	MOVQ AX, 128(SP)
+
+panels517Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels364Rows12
+	JGE  panels517Rows12
 	CMPQ CX, $0x15
-	JGE  panels364Rows11
+	JGE  panels517Rows11
 	CMPQ CX, $0x13
-	JGE  panels364Rows10
+	JGE  panels517Rows10
 	CMPQ CX, $0x11
-	JGE  panels364Rows9
+	JGE  panels517Rows9
 	CMPQ CX, $0x0f
-	JGE  panels364Rows8
+	JGE  panels517Rows8
 	CMPQ CX, $0x0d
-	JGE  panels364Rows7
+	JGE  panels517Rows7
 	CMPQ CX, $0x0c
-	JGE  panels364Rows12
+	JGE  panels517Rows12
 	CMPQ CX, $0x0b
-	JGE  panels364Rows11
+	JGE  panels517Rows11
 	CMPQ CX, $0x0a
-	JGE  panels364Rows10
+	JGE  panels517Rows10
 	CMPQ CX, $0x09
-	JGE  panels364Rows9
+	JGE  panels517Rows9
 	CMPQ CX, $0x08
-	JGE  panels364Rows8
+	JGE  panels517Rows8
 	CMPQ CX, $0x07
-	JGE  panels364Rows7
+	JGE  panels517Rows7
 	CMPQ CX, $0x06
-	JGE  panels364Rows6
+	JGE  panels517Rows6
 	CMPQ CX, $0x05
-	JGE  panels364Rows5
+	JGE  panels517Rows5
 	CMPQ CX, $0x04
-	JGE  panels364Rows4
+	JGE  panels517Rows4
 	CMPQ CX, $0x03
-	JGE  panels364Rows3
+	JGE  panels517Rows3
 	CMPQ CX, $0x02
-	JGE  panels364Rows2
+	JGE  panels517Rows2
 	CMPQ CX, $0x01
-	JGE  panels364Rows1
-	JMP  panels364Next
+	JGE  panels517Rows1
+	JMP  panels517Next
 
-panels364Rows12:
+panels517Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24013,7 +33714,7 @@ panels364Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group365:
+group518:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -24058,7 +33759,7 @@ group365:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group365
+	JNE          group518
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24069,7 +33770,7 @@ group365:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite367
+	JNE          overwrite520
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z8
@@ -24192,9 +33893,9 @@ group365:
 	VMOVUPS      64(R11)(R9*2), Z9
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
-	JMP          added368
+	JMP          added521
 
-overwrite367:
+overwrite520:
 	VPXORD       Z9, Z9, Z9
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24295,7 +33996,7 @@ overwrite367:
 	VFMADD213PS  Z9, Z8, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
 
-added368:
+added521:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24306,9 +34007,9 @@ added368:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows11:
+panels517Rows11:
 	// 11 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24356,7 +34057,7 @@ panels364Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group369:
+group522:
 	VPXORD       (BX), Z12, Z6
 	VPXORD       (BX)(R8*1), Z12, Z7
 	VPBROADCASTD (AX), Z8
@@ -24398,7 +34099,7 @@ group369:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group369
+	JNE          group522
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24409,7 +34110,7 @@ group369:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite371
+	JNE          overwrite524
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z6
@@ -24522,9 +34223,9 @@ group369:
 	VMOVUPS      64(R11)(R9*1), Z7
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
-	JMP          added372
+	JMP          added525
 
-overwrite371:
+overwrite524:
 	VPXORD       Z7, Z7, Z7
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24617,7 +34318,7 @@ overwrite371:
 	VFMADD213PS  Z7, Z6, Z5
 	VMOVUPS      Z5, 64(R11)(R9*1)
 
-added372:
+added525:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24628,9 +34329,9 @@ added372:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows10:
+panels517Rows10:
 	// 10 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24675,7 +34376,7 @@ panels364Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group373:
+group526:
 	VPXORD       (BX), Z12, Z4
 	VPXORD       (BX)(R8*1), Z12, Z5
 	VPBROADCASTD (AX), Z6
@@ -24714,7 +34415,7 @@ group373:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group373
+	JNE          group526
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -24725,7 +34426,7 @@ group373:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite375
+	JNE          overwrite528
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z4
@@ -24828,9 +34529,9 @@ group373:
 	VMOVUPS      64(R11), Z5
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
-	JMP          added376
+	JMP          added529
 
-overwrite375:
+overwrite528:
 	VPXORD       Z5, Z5, Z5
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -24915,7 +34616,7 @@ overwrite375:
 	VFMADD213PS  Z5, Z4, Z3
 	VMOVUPS      Z3, 64(R11)
 
-added376:
+added529:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -24926,9 +34627,9 @@ added376:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows9:
+panels517Rows9:
 	// 9 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -24968,7 +34669,7 @@ panels364Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group377:
+group530:
 	VPXORD       (BX), Z12, Z2
 	VPXORD       (BX)(R8*1), Z12, Z3
 	VPBROADCASTD (AX), Z4
@@ -25003,7 +34704,7 @@ group377:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group377
+	JNE          group530
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -25012,7 +34713,7 @@ group377:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite379
+	JNE          overwrite532
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z2
@@ -25105,9 +34806,9 @@ group377:
 	VMOVUPS      64(R12)(R9*2), Z3
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
-	JMP          added380
+	JMP          added533
 
-overwrite379:
+overwrite532:
 	VPXORD       Z3, Z3, Z3
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25184,7 +34885,7 @@ overwrite379:
 	VFMADD213PS  Z3, Z2, Z1
 	VMOVUPS      Z1, 64(R12)(R9*2)
 
-added380:
+added533:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25195,9 +34896,9 @@ added380:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows8:
+panels517Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25234,7 +34935,7 @@ panels364Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group381:
+group534:
 	VPXORD       (BX), Z12, Z0
 	VPXORD       (BX)(R8*1), Z12, Z1
 	VPBROADCASTD (AX), Z2
@@ -25266,7 +34967,7 @@ group381:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group381
+	JNE          group534
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -25275,7 +34976,7 @@ group381:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite383
+	JNE          overwrite536
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z0
@@ -25358,9 +35059,9 @@ group381:
 	VMOVUPS      64(R12)(R9*1), Z1
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	JMP          added384
+	JMP          added537
 
-overwrite383:
+overwrite536:
 	VPXORD       Z1, Z1, Z1
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25429,7 +35130,7 @@ overwrite383:
 	VFMADD213PS  Z1, Z0, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 
-added384:
+added537:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25440,9 +35141,9 @@ added384:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows7:
+panels517Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25476,7 +35177,7 @@ panels364Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group385:
+group538:
 	VPXORD       (BX), Z12, Z30
 	VPXORD       (BX)(R8*1), Z12, Z31
 	VPBROADCASTD (AX), Z0
@@ -25505,7 +35206,7 @@ group385:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group385
+	JNE          group538
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -25514,7 +35215,7 @@ group385:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite387
+	JNE          overwrite540
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z30
@@ -25587,9 +35288,9 @@ group385:
 	VMOVUPS      64(R12), Z31
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
-	JMP          added388
+	JMP          added541
 
-overwrite387:
+overwrite540:
 	VPXORD       Z31, Z31, Z31
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25650,7 +35351,7 @@ overwrite387:
 	VFMADD213PS  Z31, Z30, Z29
 	VMOVUPS      Z29, 64(R12)
 
-added388:
+added541:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25661,9 +35362,9 @@ added388:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows6:
+panels517Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25692,7 +35393,7 @@ panels364Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group389:
+group542:
 	VPXORD       (BX), Z12, Z28
 	VPXORD       (BX)(R8*1), Z12, Z29
 	VPBROADCASTD (AX), Z30
@@ -25717,14 +35418,14 @@ group389:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group389
+	JNE          group542
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite391
+	JNE          overwrite544
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -25787,9 +35488,9 @@ group389:
 	VMOVUPS      64(R13)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	JMP          added392
+	JMP          added545
 
-overwrite391:
+overwrite544:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -25842,7 +35543,7 @@ overwrite391:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 
-added392:
+added545:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -25853,9 +35554,9 @@ added392:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows5:
+panels517Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -25881,7 +35582,7 @@ panels364Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group393:
+group546:
 	VPXORD       (BX), Z12, Z26
 	VPXORD       (BX)(R8*1), Z12, Z27
 	VPBROADCASTD (AX), Z28
@@ -25903,14 +35604,14 @@ group393:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group393
+	JNE          group546
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite395
+	JNE          overwrite548
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -25963,9 +35664,9 @@ group393:
 	VMOVUPS      64(R13)(R9*1), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	JMP          added396
+	JMP          added549
 
-overwrite395:
+overwrite548:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26010,7 +35711,7 @@ overwrite395:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 
-added396:
+added549:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26021,9 +35722,9 @@ added396:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows4:
+panels517Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26046,7 +35747,7 @@ panels364Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group397:
+group550:
 	VPXORD       (BX), Z12, Z24
 	VPXORD       (BX)(R8*1), Z12, Z25
 	VPBROADCASTD (AX), Z26
@@ -26065,14 +35766,14 @@ group397:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group397
+	JNE          group550
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite399
+	JNE          overwrite552
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -26115,9 +35816,9 @@ group397:
 	VMOVUPS      64(R13), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
-	JMP          added400
+	JMP          added553
 
-overwrite399:
+overwrite552:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26154,7 +35855,7 @@ overwrite399:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, 64(R13)
 
-added400:
+added553:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26165,9 +35866,9 @@ added400:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows3:
+panels517Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26185,7 +35886,7 @@ panels364Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group401:
+group554:
 	VPXORD       (BX), Z12, Z22
 	VPXORD       (BX)(R8*1), Z12, Z23
 	VPBROADCASTD (AX), Z24
@@ -26200,12 +35901,12 @@ group401:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group401
+	JNE          group554
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite403
+	JNE          overwrite556
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -26238,9 +35939,9 @@ group401:
 	VMOVUPS      64(AX)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
-	JMP          added404
+	JMP          added557
 
-overwrite403:
+overwrite556:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26269,7 +35970,7 @@ overwrite403:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, 64(AX)(R9*2)
 
-added404:
+added557:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26280,9 +35981,9 @@ added404:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows2:
+panels517Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26297,7 +35998,7 @@ panels364Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group405:
+group558:
 	VPXORD       (BX), Z12, Z20
 	VPXORD       (BX)(R8*1), Z12, Z21
 	VPBROADCASTD (AX), Z22
@@ -26309,12 +36010,12 @@ group405:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group405
+	JNE          group558
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite407
+	JNE          overwrite560
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -26337,9 +36038,9 @@ group405:
 	VMOVUPS      64(AX)(R9*1), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
-	JMP          added408
+	JMP          added561
 
-overwrite407:
+overwrite560:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26360,7 +36061,7 @@ overwrite407:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, 64(AX)(R9*1)
 
-added408:
+added561:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26371,9 +36072,9 @@ added408:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Rows1:
+panels517Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26385,7 +36086,7 @@ panels364Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group409:
+group562:
 	VPXORD       (BX), Z12, Z18
 	VPXORD       (BX)(R8*1), Z12, Z19
 	VPBROADCASTD (AX), Z20
@@ -26394,12 +36095,12 @@ group409:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group409
+	JNE          group562
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite411
+	JNE          overwrite564
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -26412,9 +36113,9 @@ group409:
 	VMOVUPS      64(AX), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
-	JMP          added412
+	JMP          added565
 
-overwrite411:
+overwrite564:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26427,7 +36128,7 @@ overwrite411:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, 64(AX)
 
-added412:
+added565:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26438,19 +36139,19 @@ added412:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels364Tiles
+	JMP    panels517Tiles
 
-panels364Next:
+panels517Next:
 	ADDQ   $0x00000080, (SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x02, 32(SP)
-	JMP    panels364
+	JMP    panels517
 
-panels364End:
-panels413:
+panels517End:
+panels566:
 	CMPQ 32(SP), $0x01
-	JL   panels413End
+	JL   panels566End
 	MOVQ (SP), AX
 	MOVQ AX, 8(SP)
 	MOVQ 16(SP), SI
@@ -26461,47 +36162,47 @@ panels413:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels413Tiles:
+panels566Tiles:
 	MOVQ 48(SP), CX
 	CMPQ CX, $0x17
-	JGE  panels413Rows12
+	JGE  panels566Rows12
 	CMPQ CX, $0x15
-	JGE  panels413Rows11
+	JGE  panels566Rows11
 	CMPQ CX, $0x13
-	JGE  panels413Rows10
+	JGE  panels566Rows10
 	CMPQ CX, $0x11
-	JGE  panels413Rows9
+	JGE  panels566Rows9
 	CMPQ CX, $0x0f
-	JGE  panels413Rows8
+	JGE  panels566Rows8
 	CMPQ CX, $0x0d
-	JGE  panels413Rows7
+	JGE  panels566Rows7
 	CMPQ CX, $0x0c
-	JGE  panels413Rows12
+	JGE  panels566Rows12
 	CMPQ CX, $0x0b
-	JGE  panels413Rows11
+	JGE  panels566Rows11
 	CMPQ CX, $0x0a
-	JGE  panels413Rows10
+	JGE  panels566Rows10
 	CMPQ CX, $0x09
-	JGE  panels413Rows9
+	JGE  panels566Rows9
 	CMPQ CX, $0x08
-	JGE  panels413Rows8
+	JGE  panels566Rows8
 	CMPQ CX, $0x07
-	JGE  panels413Rows7
+	JGE  panels566Rows7
 	CMPQ CX, $0x06
-	JGE  panels413Rows6
+	JGE  panels566Rows6
 	CMPQ CX, $0x05
-	JGE  panels413Rows5
+	JGE  panels566Rows5
 	CMPQ CX, $0x04
-	JGE  panels413Rows4
+	JGE  panels566Rows4
 	CMPQ CX, $0x03
-	JGE  panels413Rows3
+	JGE  panels566Rows3
 	CMPQ CX, $0x02
-	JGE  panels413Rows2
+	JGE  panels566Rows2
 	CMPQ CX, $0x01
-	JGE  panels413Rows1
-	JMP  panels413Next
+	JGE  panels566Rows1
+	JMP  panels566Next
 
-panels413Rows12:
+panels566Rows12:
 	// 12 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26540,7 +36241,7 @@ panels413Rows12:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group414:
+group567:
 	VPXORD       (BX), Z12, Z28
 	VPBROADCASTD (AX), Z29
 	VPDPBUSD     Z29, Z28, Z16
@@ -26572,7 +36273,7 @@ group414:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group414
+	JNE          group567
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -26583,7 +36284,7 @@ group414:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite416
+	JNE          overwrite569
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z28
@@ -26658,9 +36359,9 @@ group414:
 	VMOVUPS      (R11)(R9*2), Z29
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
-	JMP          added417
+	JMP          added570
 
-overwrite416:
+overwrite569:
 	VPXORD       Z29, Z29, Z29
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26725,7 +36426,7 @@ overwrite416:
 	VFMADD213PS  Z29, Z28, Z27
 	VMOVUPS      Z27, (R11)(R9*2)
 
-added417:
+added570:
 	IMUL3Q $0x0000000c, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26736,9 +36437,9 @@ added417:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0c, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows11:
+panels566Rows11:
 	// 11 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26775,7 +36476,7 @@ panels413Rows11:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group418:
+group571:
 	VPXORD       (BX), Z12, Z27
 	VPBROADCASTD (AX), Z28
 	VPDPBUSD     Z28, Z27, Z16
@@ -26805,7 +36506,7 @@ group418:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group418
+	JNE          group571
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -26816,7 +36517,7 @@ group418:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite420
+	JNE          overwrite573
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z27
@@ -26885,9 +36586,9 @@ group418:
 	VMOVUPS      (R11)(R9*1), Z28
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
-	JMP          added421
+	JMP          added574
 
-overwrite420:
+overwrite573:
 	VPXORD       Z28, Z28, Z28
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -26947,7 +36648,7 @@ overwrite420:
 	VFMADD213PS  Z28, Z27, Z26
 	VMOVUPS      Z26, (R11)(R9*1)
 
-added421:
+added574:
 	IMUL3Q $0x0000000b, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -26958,9 +36659,9 @@ added421:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0b, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows10:
+panels566Rows10:
 	// 10 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -26995,7 +36696,7 @@ panels413Rows10:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group422:
+group575:
 	VPXORD       (BX), Z12, Z26
 	VPBROADCASTD (AX), Z27
 	VPDPBUSD     Z27, Z26, Z16
@@ -27023,7 +36724,7 @@ group422:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group422
+	JNE          group575
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -27034,7 +36735,7 @@ group422:
 	LEAQ         (R12)(R9*2), R11
 	ADDQ         R9, R11
 	CMPQ         136(SP), $0x00
-	JNE          overwrite424
+	JNE          overwrite577
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z26
@@ -27097,9 +36798,9 @@ group422:
 	VMOVUPS      (R11), Z27
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
-	JMP          added425
+	JMP          added578
 
-overwrite424:
+overwrite577:
 	VPXORD       Z27, Z27, Z27
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27154,7 +36855,7 @@ overwrite424:
 	VFMADD213PS  Z27, Z26, Z25
 	VMOVUPS      Z25, (R11)
 
-added425:
+added578:
 	IMUL3Q $0x0000000a, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27165,9 +36866,9 @@ added425:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x0a, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows9:
+panels566Rows9:
 	// 9 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27198,7 +36899,7 @@ panels413Rows9:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group426:
+group579:
 	VPXORD       (BX), Z12, Z25
 	VPBROADCASTD (AX), Z26
 	VPDPBUSD     Z26, Z25, Z16
@@ -27223,7 +36924,7 @@ group426:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group426
+	JNE          group579
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -27232,7 +36933,7 @@ group426:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite428
+	JNE          overwrite581
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z25
@@ -27289,9 +36990,9 @@ group426:
 	VMOVUPS      (R12)(R9*2), Z26
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
-	JMP          added429
+	JMP          added582
 
-overwrite428:
+overwrite581:
 	VPXORD       Z26, Z26, Z26
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27341,7 +37042,7 @@ overwrite428:
 	VFMADD213PS  Z26, Z25, Z24
 	VMOVUPS      Z24, (R12)(R9*2)
 
-added429:
+added582:
 	IMUL3Q $0x00000009, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27352,9 +37053,9 @@ added429:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x09, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows8:
+panels566Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27383,7 +37084,7 @@ panels413Rows8:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group430:
+group583:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -27406,7 +37107,7 @@ group430:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group430
+	JNE          group583
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -27415,7 +37116,7 @@ group430:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite432
+	JNE          overwrite585
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z24
@@ -27466,9 +37167,9 @@ group430:
 	VMOVUPS      (R12)(R9*1), Z25
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	JMP          added433
+	JMP          added586
 
-overwrite432:
+overwrite585:
 	VPXORD       Z25, Z25, Z25
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27513,7 +37214,7 @@ overwrite432:
 	VFMADD213PS  Z25, Z24, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 
-added433:
+added586:
 	IMUL3Q $0x00000008, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27524,9 +37225,9 @@ added433:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x08, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows7:
+panels566Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27553,7 +37254,7 @@ panels413Rows7:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group434:
+group587:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -27574,7 +37275,7 @@ group434:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group434
+	JNE          group587
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
@@ -27583,7 +37284,7 @@ group434:
 	LEAQ         (R13)(R9*2), R12
 	ADDQ         R9, R12
 	CMPQ         136(SP), $0x00
-	JNE          overwrite436
+	JNE          overwrite589
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z23
@@ -27628,9 +37329,9 @@ group434:
 	VMOVUPS      (R12), Z24
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
-	JMP          added437
+	JMP          added590
 
-overwrite436:
+overwrite589:
 	VPXORD       Z24, Z24, Z24
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27670,7 +37371,7 @@ overwrite436:
 	VFMADD213PS  Z24, Z23, Z22
 	VMOVUPS      Z22, (R12)
 
-added437:
+added590:
 	IMUL3Q $0x00000007, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27681,9 +37382,9 @@ added437:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x07, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows6:
+panels566Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27706,7 +37407,7 @@ panels413Rows6:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group438:
+group591:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -27724,14 +37425,14 @@ group438:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group438
+	JNE          group591
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite440
+	JNE          overwrite593
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z22
@@ -27770,9 +37471,9 @@ group438:
 	VMOVUPS      (R13)(R9*2), Z23
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	JMP          added441
+	JMP          added594
 
-overwrite440:
+overwrite593:
 	VPXORD       Z23, Z23, Z23
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27807,7 +37508,7 @@ overwrite440:
 	VFMADD213PS  Z23, Z22, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 
-added441:
+added594:
 	IMUL3Q $0x00000006, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27818,9 +37519,9 @@ added441:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x06, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows5:
+panels566Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27841,7 +37542,7 @@ panels413Rows5:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group442:
+group595:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -27857,14 +37558,14 @@ group442:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group442
+	JNE          group595
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite444
+	JNE          overwrite597
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z21
@@ -27897,9 +37598,9 @@ group442:
 	VMOVUPS      (R13)(R9*1), Z22
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	JMP          added445
+	JMP          added598
 
-overwrite444:
+overwrite597:
 	VPXORD       Z22, Z22, Z22
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -27929,7 +37630,7 @@ overwrite444:
 	VFMADD213PS  Z22, Z21, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 
-added445:
+added598:
 	IMUL3Q $0x00000005, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -27940,9 +37641,9 @@ added445:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x05, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows4:
+panels566Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -27961,7 +37662,7 @@ panels413Rows4:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group446:
+group599:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -27975,14 +37676,14 @@ group446:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group446
+	JNE          group599
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	LEAQ         (AX)(R9*2), R13
 	ADDQ         R9, R13
 	CMPQ         136(SP), $0x00
-	JNE          overwrite448
+	JNE          overwrite601
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z20
@@ -28009,9 +37710,9 @@ group446:
 	VMOVUPS      (R13), Z21
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
-	JMP          added449
+	JMP          added602
 
-overwrite448:
+overwrite601:
 	VPXORD       Z21, Z21, Z21
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -28036,7 +37737,7 @@ overwrite448:
 	VFMADD213PS  Z21, Z20, Z19
 	VMOVUPS      Z19, (R13)
 
-added449:
+added602:
 	IMUL3Q $0x00000004, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -28047,9 +37748,9 @@ added449:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x04, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows3:
+panels566Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -28064,7 +37765,7 @@ panels413Rows3:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group450:
+group603:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -28075,12 +37776,12 @@ group450:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group450
+	JNE          group603
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite452
+	JNE          overwrite605
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z19
@@ -28101,9 +37802,9 @@ group450:
 	VMOVUPS      (AX)(R9*2), Z20
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	JMP          added453
+	JMP          added606
 
-overwrite452:
+overwrite605:
 	VPXORD       Z20, Z20, Z20
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -28123,7 +37824,7 @@ overwrite452:
 	VFMADD213PS  Z20, Z19, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 
-added453:
+added606:
 	IMUL3Q $0x00000003, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -28134,9 +37835,9 @@ added453:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x03, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows2:
+panels566Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -28149,7 +37850,7 @@ panels413Rows2:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group454:
+group607:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -28158,12 +37859,12 @@ group454:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group454
+	JNE          group607
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite456
+	JNE          overwrite609
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z18
@@ -28178,9 +37879,9 @@ group454:
 	VMOVUPS      (AX)(R9*1), Z19
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	JMP          added457
+	JMP          added610
 
-overwrite456:
+overwrite609:
 	VPXORD       Z19, Z19, Z19
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -28195,7 +37896,7 @@ overwrite456:
 	VFMADD213PS  Z19, Z18, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 
-added457:
+added610:
 	IMUL3Q $0x00000002, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -28206,9 +37907,9 @@ added457:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x02, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Rows1:
+panels566Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         128(SP), AX
 	MOVQ         80(SP), CX
@@ -28219,19 +37920,19 @@ panels413Rows1:
 	MOVQ         24(SP), BX
 	MOVQ         56(SP), CX
 
-group458:
+group611:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group458
+	JNE          group611
 	MOVQ         72(SP), R9
 	MOVQ         8(SP), DI
 	MOVQ         DI, AX
 	CMPQ         136(SP), $0x00
-	JNE          overwrite460
+	JNE          overwrite613
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
 	VBROADCASTSS (CX), Z17
@@ -28240,9 +37941,9 @@ group458:
 	VMOVUPS      (AX), Z18
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
-	JMP          added461
+	JMP          added614
 
-overwrite460:
+overwrite613:
 	VPXORD       Z18, Z18, Z18
 	MOVQ         112(SP), CX
 	MOVQ         80(SP), DX
@@ -28252,7 +37953,7 @@ overwrite460:
 	VFMADD213PS  Z18, Z17, Z16
 	VMOVUPS      Z16, (AX)
 
-added461:
+added614:
 	IMUL3Q $0x00000001, R9, AX
 	ADDQ   AX, 8(SP)
 	MOVQ   64(SP), AX
@@ -28263,16 +37964,16 @@ added461:
 	ADDQ   AX, 112(SP)
 	ADDQ   AX, 128(SP)
 	SUBQ   $0x01, 48(SP)
-	JMP    panels413Tiles
+	JMP    panels566Tiles
 
-panels413Next:
+panels566Next:
 	ADDQ   $0x40, (SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 24(SP)
 	SUBQ   $0x01, 32(SP)
-	JMP    panels413
+	JMP    panels566
 
-panels413End:
+panels566End:
 	VZEROUPPER
 	RET
 
@@ -28370,26 +38071,26 @@ tail2:
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
 	TESTQ      $0x00000004, R11
-	JE         part462
+	JE         part615
 	VMOVD      X5, (R10)
 	VPSRLDQ    $0x04, X5, X5
 	ADDQ       $0x04, R10
 
-part462:
+part615:
 	TESTQ   $0x00000002, R11
-	JE      part463
+	JE      part616
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ    $0x02, R10
 
-part463:
+part616:
 	TESTQ   $0x00000001, R11
-	JE      part464
+	JE      part617
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ    $0x01, R10
 
-part464:
+part617:
 end2:
 	TESTQ        DX, DX
 	JE           next
@@ -29460,7 +39161,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow474
+	JE           maxOfRow627
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29472,7 +39173,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow474
+	JE           maxOfRow627
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29484,7 +39185,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow474
+	JE           maxOfRow627
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29496,7 +39197,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow474:
+maxOfRow627:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -29509,7 +39210,7 @@ maxOfRow474:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow475
+	JE           maxOfRow628
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29521,7 +39222,7 @@ maxOfRow474:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow475
+	JE           maxOfRow628
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29533,7 +39234,7 @@ maxOfRow474:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow475
+	JE           maxOfRow628
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29545,7 +39246,7 @@ maxOfRow474:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow475:
+maxOfRow628:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -29561,7 +39262,7 @@ maxOfRow475:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow476
+	JE           maxOfRow629
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29573,7 +39274,7 @@ maxOfRow475:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow476
+	JE           maxOfRow629
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29585,7 +39286,7 @@ maxOfRow475:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow476
+	JE           maxOfRow629
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29597,7 +39298,7 @@ maxOfRow475:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow476:
+maxOfRow629:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -29610,7 +39311,7 @@ maxOfRow476:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow477
+	JE           maxOfRow630
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29622,7 +39323,7 @@ maxOfRow476:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow477
+	JE           maxOfRow630
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29634,7 +39335,7 @@ maxOfRow476:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow477
+	JE           maxOfRow630
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29646,7 +39347,7 @@ maxOfRow476:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow477:
+maxOfRow630:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -29662,7 +39363,7 @@ maxOfRow477:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow478
+	JE           maxOfRow631
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29674,7 +39375,7 @@ maxOfRow477:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow478
+	JE           maxOfRow631
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29686,7 +39387,7 @@ maxOfRow477:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow478
+	JE           maxOfRow631
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29698,7 +39399,7 @@ maxOfRow477:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow478:
+maxOfRow631:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -29711,7 +39412,7 @@ maxOfRow478:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow479
+	JE           maxOfRow632
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29723,7 +39424,7 @@ maxOfRow478:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow479
+	JE           maxOfRow632
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29735,7 +39436,7 @@ maxOfRow478:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow479
+	JE           maxOfRow632
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29747,7 +39448,7 @@ maxOfRow478:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow479:
+maxOfRow632:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -29763,7 +39464,7 @@ maxOfRow479:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow480
+	JE           maxOfRow633
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29775,7 +39476,7 @@ maxOfRow479:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow480
+	JE           maxOfRow633
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29787,7 +39488,7 @@ maxOfRow479:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow480
+	JE           maxOfRow633
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29799,7 +39500,7 @@ maxOfRow479:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow480:
+maxOfRow633:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -29812,7 +39513,7 @@ maxOfRow480:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow481
+	JE           maxOfRow634
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29824,7 +39525,7 @@ maxOfRow480:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow481
+	JE           maxOfRow634
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29836,7 +39537,7 @@ maxOfRow480:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow481
+	JE           maxOfRow634
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29848,7 +39549,7 @@ maxOfRow480:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow481:
+maxOfRow634:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -29885,7 +39586,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow482
+	JE           maxOfRow635
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29897,7 +39598,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow482
+	JE           maxOfRow635
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29909,7 +39610,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow482
+	JE           maxOfRow635
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29921,7 +39622,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow482:
+maxOfRow635:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -31576,22 +41277,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow492
+	JE        maxOfRow645
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow492
+	JE        maxOfRow645
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow492
+	JE        maxOfRow645
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow492:
+maxOfRow645:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -31599,22 +41300,22 @@ maxOfRow492:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow493
+	JE            maxOfRow646
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow493
+	JE            maxOfRow646
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow493
+	JE            maxOfRow646
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow493:
+maxOfRow646:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -31625,22 +41326,22 @@ maxOfRow493:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow494
+	JE            maxOfRow647
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow494
+	JE            maxOfRow647
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow494
+	JE            maxOfRow647
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow494:
+maxOfRow647:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -31648,22 +41349,22 @@ maxOfRow494:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow495
+	JE            maxOfRow648
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow495
+	JE            maxOfRow648
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow495
+	JE            maxOfRow648
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow495:
+maxOfRow648:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -31674,22 +41375,22 @@ maxOfRow495:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow496
+	JE            maxOfRow649
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow496
+	JE            maxOfRow649
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow496
+	JE            maxOfRow649
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow496:
+maxOfRow649:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -31697,22 +41398,22 @@ maxOfRow496:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow497
+	JE            maxOfRow650
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow497
+	JE            maxOfRow650
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow497
+	JE            maxOfRow650
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow497:
+maxOfRow650:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -31723,22 +41424,22 @@ maxOfRow497:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow498
+	JE            maxOfRow651
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow498
+	JE            maxOfRow651
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow498
+	JE            maxOfRow651
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow498:
+maxOfRow651:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -31746,22 +41447,22 @@ maxOfRow498:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow499
+	JE            maxOfRow652
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow499
+	JE            maxOfRow652
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow499
+	JE            maxOfRow652
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow499:
+maxOfRow652:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -31793,22 +41494,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow500
+	JE        maxOfRow653
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow500
+	JE        maxOfRow653
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow500
+	JE        maxOfRow653
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow500:
+maxOfRow653:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

@@ -53,11 +53,11 @@ type int8Set struct {
 
 var (
 	int8AVX2 = int8Set{name: "AVX2",
-		groups: []typedGroup{{2, 1, 1, 1}, {1, manyRows, 1, 4}}}
+		groups: []typedGroup{{2, 1, 1, 1}, {1, 4, 1, 4}, {1, manyRows, 1, 4}}}
 	int8AVX512 = int8Set{name: "AVX512", wide: true,
-		groups: []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
+		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
 	int8VNNI = int8Set{name: "VNNIAVX512", wide: true, vnni: true,
-		groups: []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
+		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in
@@ -344,7 +344,7 @@ func (p *int8Program) step(r int) {
 		return
 	}
 	free := p.regs[r*p.n*p.vecs:]
-	if p.prefetches {
+	if p.prefetches && len(free) >= 2*r+3 {
 		p.stepByPanels(r, free[:2*r], free[2*r:])
 		return
 	}
@@ -363,7 +363,7 @@ func (p *int8Program) step(r int) {
 	}
 }
 
-// stepByPanels is step for few rows, which stay in registers while panels come and go.
+// stepByPanels is step for so few rows that they stay in registers while panels come and go.
 func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 	even, odd, product := free[0], free[1], free[len(free)-1]
 	for i, row := range rows {
