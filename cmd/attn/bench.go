@@ -245,12 +245,12 @@ func (b *benchmark) table(w io.Writer) {
 				fmt.Fprintf(w, ", %s %.1f GB/s", level, rate)
 			}
 		}
-		fmt.Fprintf(w, "\n\n| %-24s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
+		fmt.Fprintf(w, "\n\n| %-25s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
 			"threads", "time", "rate", "limit", "percent", "at its clock")
-		fmt.Fprintln(w, "|--------------------------|----------------------|--------:|-----------:"+
+		fmt.Fprintln(w, "|---------------------------|----------------------|--------:|-----------:"+
 			"|---------------:|--------------------:|--------:|-------------:|")
 		for _, c := range r.Results {
-			fmt.Fprintf(w, "| %-24s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
+			fmt.Fprintf(w, "| %-25s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
 				"|\n",
 				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit,
 				c.Percent, c.atItsClock())
