@@ -87,8 +87,8 @@ func quantizeRowsKernel() {
 	finish()
 }
 
-// rowsLater sets later to the row that is prefetched while a row is read: 8 rows are time enough for
-// what is in the L3 cache.
+// rowsLater sets later to the row that is prefetched while a row is read: 8 rows are time enough
+// for what is in the L3 cache.
 func rowsLater(later, row, stride reg.GPVirtual) {
 	LEAQ(Mem{Base: row, Index: stride, Scale: 8}, later)
 }

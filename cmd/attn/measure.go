@@ -115,8 +115,8 @@ type result struct {
 	Unit    string  `json:"unit"`     // of rate and limit
 	LimitOf string  `json:"limit_of"` // FMA, INT8 or DRAM
 	Percent float64 `json:"percent"`  // rate to limit
-	// FMA and INT8: rate to peak at the clock of the moment, median of the fastest tenth of those that are
-	// quiet
+	// FMA and INT8: rate to peak at the clock of the moment, median of the fastest tenth of those
+	// that are quiet
 	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
 	Repetitions int     `json:"repetitions"`
 	// FMA and INT8: nobody else used the core just before and after; else all
