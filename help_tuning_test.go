@@ -99,7 +99,7 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.QuarterSteps, row.FourPanels = coin(), coin()
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
-	row.VNNI = row.ISA == tuning.AVX512 && tuning.HasVNNI() && coin()
+	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
 	useTuning(t, row)
 }
 

@@ -6,16 +6,16 @@ import "github.com/seed-1415985d/attn/internal/operand"
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
 
-	// With VNNI and enough rows, in the place of words: kernels add 128 to what a row meets, to have
-	// no signs there, and sums begin with −128 times the sum of the row, or of each group of it that
-	// has a sum.
+	// In the place of words, where one instruction adds products of four bytes. With VNNI kernels add
+	// 128 to what a row meets, to have no signs there, and sums begin with −128 times the sum of the
+	// row, or of each group of it that has a sum.
 	bytes  []int8
 	starts []int32
 }
 
 // fit makes the memory large enough, for at least so many rows a call.
 func (x *integerRows) fit(elements, groups, rows int) {
-	if tuned.VNNI && rows >= tuned.MinInt8Rows16 {
+	if tuned.DotProduct && rows >= tuned.MinInt8Rows16 {
 		x.bytes, x.starts = grow(x.bytes, elements), grow(x.starts, groups)
 		return
 	}

@@ -128,18 +128,32 @@ func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
 //go:noescape
 func rotateSIMD(x *float32, n, block int, factor float32)
 
-// Kernels in integers.
+// Kernels in integers are those of products of four bytes.
 
-const noIntegers = "attn: no kernels in integers for NEON"
+const noIntegers = "attn: there is no such kernel in integers for NEON"
 
 func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
-	panic(noIntegers)
+	scoreInt8Dot(s, &q.bytes[0], k, scales, rows, qStride, b)
 }
+
 func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
-	panic(noIntegers)
+	multiplyInt8Dot(o, &w.bytes[0], v, f, rows, oStride, wStride, fStride, b)
 }
+
+// scoreInt8Dot makes scores of rows of bytes, with SDOT. It works like scoreInt8Generic.
+//
+//go:noescape
+func scoreInt8Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int, b *panelLayout)
+
+// multiplyInt8Dot adds products of rows of bytes, with SDOT. It works like accumulateInt8Generic
+// without alpha.
+//
+//go:noescape
+func multiplyInt8Dot(o *float32, a *int8, v *byte, f *float32, rows, oStride, aStride, fStride int,
+	b *panelLayout)
+
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
 	masked, rare bool) {
 	panic(noIntegers)

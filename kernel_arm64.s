@@ -14377,6 +14377,727 @@ loop559:
 	BGT loop559
 	RET
 
+// scoreInt8Dot works like scoreInt8Generic.
+TEXT ·scoreInt8Dot(SB), NOSPLIT, $0-56
+	MOVD s+0(FP), R9
+	MOVD q+8(FP), R10
+	MOVD k+16(FP), R2
+	MOVD scales+24(FP), R14
+	MOVD qStride+40(FP), R4
+	MOVD rows+32(FP), R11
+	MOVD b+48(FP), R16
+	MOVD 0(R16), R6
+	ADD $3, R6, R6
+	LSR $2, R6, R6
+	MOVD 8(R16), R7
+	LSR $4, R7, R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	MOVD $256, R3
+panel560:
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+tiles561:
+	CMP $4, R12
+	BLT fewer563
+
+	// 4 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	MOVD R6, R15
+group564:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
+	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
+	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
+	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group564
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
+	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $4, R12, R12
+	BGT tiles561
+	B rowsEnd562
+fewer563:
+	CMP $3, R12
+	BLT fewer565
+
+	// 3 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	MOVD R6, R15
+group566:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group566
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $3, R12, R12
+	BGT tiles561
+	B rowsEnd562
+fewer565:
+	CMP $2, R12
+	BLT fewer567
+
+	// 2 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	MOVD R6, R15
+group568:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group568
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles561
+	B rowsEnd562
+fewer567:
+	CMP $1, R12
+	BLT fewer569
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	MOVD R6, R15
+group570:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group570
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	SUBS $1, R12, R12
+	BGT tiles561
+	B rowsEnd562
+fewer569:
+rowsEnd562:
+	ADD $64, R9, R9
+	ADD $64, R14, R14
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	CBNZ R7, panel560
+	RET
+
+// multiplyInt8Dot works like accumulateInt8Generic.
+TEXT ·multiplyInt8Dot(SB), NOSPLIT, $0-72
+	MOVD o+0(FP), R9
+	MOVD a+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD f+24(FP), R14
+	MOVD aStride+48(FP), R4
+	MOVD rows+32(FP), R11
+	MOVD b+64(FP), R16
+	MOVD 0(R16), R6
+	ADD $3, R6, R6
+	LSR $2, R6, R6
+	MOVD 8(R16), R7
+	LSR $4, R7, R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD fStride+56(FP), R25
+	LSL $2, R25, R25
+	MOVD b+64(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R26
+panel571:
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+tiles572:
+	CMP $4, R12
+	BLT fewer574
+
+	// 4 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	MOVD R6, R15
+group575:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
+	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
+	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
+	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group575
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin576
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready577
+begin576:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready577:
+	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
+	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
+	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
+	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin578
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready579
+begin578:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready579:
+	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
+	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
+	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
+	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin580
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready581
+begin580:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready581:
+	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
+	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
+	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
+	WORD $0x4f981173 // fmla v19.4s, v11.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin582
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready583
+begin582:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready583:
+	WORD $0x4f981190 // fmla v16.4s, v12.4s, v24.s[0]
+	WORD $0x4f9811b1 // fmla v17.4s, v13.4s, v24.s[0]
+	WORD $0x4f9811d2 // fmla v18.4s, v14.4s, v24.s[0]
+	WORD $0x4f9811f3 // fmla v19.4s, v15.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $4, R12, R12
+	BGT tiles572
+	B rowsEnd573
+fewer574:
+	CMP $3, R12
+	BLT fewer584
+
+	// 3 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	MOVD R6, R15
+group585:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group585
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin586
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready587
+begin586:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready587:
+	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
+	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
+	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
+	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin588
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready589
+begin588:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready589:
+	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
+	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
+	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
+	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin590
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready591
+begin590:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready591:
+	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
+	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
+	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
+	WORD $0x4f981173 // fmla v19.4s, v11.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $3, R12, R12
+	BGT tiles572
+	B rowsEnd573
+fewer584:
+	CMP $2, R12
+	BLT fewer592
+
+	// 2 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	MOVD R6, R15
+group593:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group593
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin594
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready595
+begin594:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready595:
+	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
+	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
+	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
+	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin596
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready597
+begin596:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready597:
+	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
+	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
+	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
+	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles572
+	B rowsEnd573
+fewer592:
+	CMP $1, R12
+	BLT fewer598
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	MOVD R6, R15
+group599:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group599
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin600
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready601
+begin600:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready601:
+	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
+	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
+	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
+	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	SUBS $1, R12, R12
+	BGT tiles572
+	B rowsEnd573
+fewer598:
+rowsEnd573:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	CBNZ R7, panel571
+	RET
+
 // Constants, 16 bytes each.
 // exp2Bias
 DATA constants<>+0(SB)/4, $0x4b400080

@@ -22,13 +22,22 @@ func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	readsTyped(I8, k, &b)
-	if !tuned.ISA.Integers() || d*b.cols > callIntegers {
+	if !(tuned.ISA.Integers() || q.bytes != nil) {
 		scoreInt8Generic(s, q.words, k, scales, rows, &b)
 		return
 	}
-	for r, step := 0, max(1, callIntegers/(d*b.cols)); r < rows; r += step {
-		part := q.from(r*stride, r)
-		scoreInt8SIMD(&s[r*Block], part, &k[0], &scales[0], min(step, rows-r), stride, &b)
+	part := b
+	cols := b.cols
+	if d*cols > callIntegers {
+		cols = panel
+	}
+	step := max(1, callIntegers/(d*cols))
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		for r := 0; r < rows; r += step {
+			scoreInt8SIMD(&s[r*Block+c], q.from(r*stride, r), &k[c/panel*b.panelStride], &scales[c],
+				min(step, rows-r), stride, &part)
+		}
 	}
 }
 
@@ -78,7 +87,7 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 		operand.Reads(alpha, rows)
 	}
 	readsTyped(I8, v, b)
-	if !tuned.ISA.Integers() {
+	if !(tuned.ISA.Integers() || w.bytes != nil) {
 		accumulateInt8Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}

@@ -22,7 +22,7 @@ func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, r
 	switch {
 	case w.bytes != nil:
 		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
-	case tuned.VNNI && int8Lanes16(rows):
+	case tuned.DotProduct && int8Lanes16(rows):
 		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case int8Lanes16(rows):
 		accumulateInt8AVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)

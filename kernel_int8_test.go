@@ -9,7 +9,8 @@ import (
 
 // int8KernelTests has every kernel of kernel_int8.go.
 var int8KernelTests = []kernelTest{
-	{"scoreInt8", []dim{size("rows", 1, 30, 99), size("d", 1, 70, 600), size("keys", 1, Block, Block)},
+	{"scoreInt8",
+		[]dim{size("rows", 1, 30, 99), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
 		func(c *trial, n []int) { c.scoreInt8(n[0], n[1], n[2]) }},
 	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 128),
 		{"cols", panel, 9 * panel, 20 * panel, panel}},
@@ -24,9 +25,9 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.interleave(n[0], n[1]) }},
 }
 
-// anyIntegers lets kernels with and without VNNI be used where this CPU has it.
+// anyIntegers lets kernels with and without products of four bytes be used where this CPU has it.
 func (c *trial) anyIntegers() {
-	tuned.VNNI = tuned.ISA == tuning.AVX512 && tuning.HasVNNI() && c.IntN(2) == 0
+	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
 	tuned.MinInt8Rows16 = 1 + c.IntN(3)
 }
 
@@ -59,7 +60,7 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 	starts, readStarts := at(4 * groups)
 	write := integerRows{elements[int16](words)[:size], elements[int8](bytes)[:size],
 		elements[int32](starts)[:groups]}
-	if vnni := tuned.VNNI && rows >= tuned.MinInt8Rows16; !vnni {
+	if dot := tuned.DotProduct && rows >= tuned.MinInt8Rows16; !dot {
 		write.bytes = nil
 	}
 	row := make([]int8, n)

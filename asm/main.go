@@ -63,6 +63,7 @@ func assembly(folder string) ([]byte, error) {
 	p.quantize()
 	p.scaleColumns()
 	p.rotate()
+	p.int8Kernels()
 	p.constantTable()
 	return p.Bytes(), nil
 }

@@ -116,7 +116,8 @@ func features(arch string) []feature {
 			{"AVX512_VNNI", has(cpuid.AVX512VNNI), "four products of integers at once, for avx512"},
 		}
 	case "arm64":
-		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"}}
+		return []feature{{"ASIMD", has(cpuid.ASIMD), "vectors of 4 floats, for neon"},
+			{"DotProd", has(cpuid.ASIMDDP), "four products of integers at once, for neon"}}
 	}
 	return nil
 }
@@ -144,6 +145,9 @@ func integers(implementation string) string {
 		return "VPDPBUSD for scores and matrices, VPDPWSSD for values"
 	case implementation == "avx512" || implementation == "avx2":
 		return "VPMADDWD"
+	}
+	if implementation == "neon" && cpuid.CPU.Supports(cpuid.ASIMDDP) {
+		return "SDOT for scores and matrices, Go code for values"
 	}
 	return "Go code; same results, less speed"
 }

@@ -37,7 +37,8 @@ var benchCases = withInt8([]benchCase{
 		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
 		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32, false},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32,
+		false},
 	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128},
 		attn.F32, false},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
@@ -74,8 +75,8 @@ func withInt8(cases []benchCase) []benchCase {
 	return cases
 }
 
-// work is useful floating-point operations, or as many of integers, or bytes of keys and values, with their scales, where
-// memory is the limit.
+// work is useful floating-point operations, or as many of integers, or bytes of keys and values,
+// with their scales, where memory is the limit.
 func (c *benchCase) work() float64 {
 	if c.memory() {
 		return 2 * float64(c.b*c.kvh*c.lk) * c.tokenBytes()

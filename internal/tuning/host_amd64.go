@@ -41,5 +41,5 @@ func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	return Zen4
 }
 
-// HasVNNI reports whether this CPU multiplies and adds integers in one instruction, AVX512_VNNI.
-func HasVNNI() bool { return cpuid.CPU.Supports(cpuid.AVX512VNNI) }
+// HasDotProduct reports whether this CPU adds products of integers in one instruction, AVX512_VNNI.
+func HasDotProduct() bool { return cpuid.CPU.Supports(cpuid.AVX512VNNI) }

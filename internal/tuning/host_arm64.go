@@ -10,5 +10,5 @@ func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	return ARM64, cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, []ISA{NEON, Generic}
 }
 
-// HasVNNI reports whether this CPU has AVX512_VNNI.
-func HasVNNI() bool { return false }
+// HasDotProduct reports whether this CPU has FEAT_DotProd, SDOT.
+func HasDotProduct() bool { return cpuid.CPU.Supports(cpuid.ASIMDDP) }

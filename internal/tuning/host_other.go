@@ -9,5 +9,5 @@ func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	return AnyCPU, cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, []ISA{Generic}
 }
 
-// HasVNNI reports whether this CPU has AVX512_VNNI.
-func HasVNNI() bool { return false }
+// HasDotProduct reports whether this CPU has an instruction for products of four bytes.
+func HasDotProduct() bool { return false }

@@ -29,7 +29,10 @@ func (i ISA) Maxima() bool { return i == AVX2 || i == AVX512 }
 // Fused reports whether there is a kernel of softmax and P·V together that is worth while.
 func (i ISA) Fused() bool { return i == AVX2 }
 
-// Integers reports whether there are kernels in integers.
+// DotProduct reports whether there are kernels that add products of four bytes in one instruction.
+func (i ISA) DotProduct() bool { return i == AVX512 || i == NEON }
+
+// Integers reports whether there are all kernels in integers.
 func (i ISA) Integers() bool { return i == AVX2 || i == AVX512 }
 
 // choose returns the implementation to use: the possible ones are what this CPU can run, best

@@ -66,7 +66,7 @@ type Row struct {
 	MinL1    int // bytes of L1 cache that these need; with less there are MinTileRows
 	L2       int // bytes of L2 cache for each core
 
-	VNNI bool // kernels in integers multiply and add in one instruction
+	DotProduct bool // kernels in integers add products of four bytes in one instruction
 
 	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
 	// its prefetches are further apart.
@@ -127,7 +127,7 @@ var table = []Row{
 func Host() Row {
 	cpu, l1, l2, possible := detect()
 	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
-	row.VNNI = row.ISA == AVX512 && HasVNNI()
+	row.DotProduct = row.ISA.DotProduct() && HasDotProduct()
 	return row
 }
 

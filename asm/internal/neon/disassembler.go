@@ -25,7 +25,7 @@ func CheckWords(text []byte) (checked int, err error) {
 		w := l[1] // in memory the lowest byte comes first
 		fmt.Fprintf(&code, "0x%s 0x%s 0x%s 0x%s\n", w[6:8], w[4:6], w[2:4], w[0:2])
 	}
-	cmd := exec.Command(tool, "--disassemble", "--triple=aarch64", "--mattr=+neon")
+	cmd := exec.Command(tool, "--disassemble", "--triple=aarch64", "--mattr=+neon,+dotprod")
 	cmd.Stdin = strings.NewReader(code.String())
 	out, err := cmd.CombinedOutput() // a word that is no instruction makes it print a warning
 	if err != nil {

@@ -63,6 +63,15 @@ func (a *Asm) Fcmeq(d, n, m Vec) { a.three(0x4e20e400, "fcmeq", d, n, m) }
 // FmlaLane is d = FMA(n, lane t of m, d).
 func (a *Asm) FmlaLane(d, n, m Vec, t int) { a.byElement(0x4f801000, "fmla", d, n, m, t) }
 
+// SdotLane adds to each lane of d, of integers, four products of bytes of n and those of lane t of
+// m.
+func (a *Asm) SdotLane(d, n, m Vec, t int) {
+	between("sdot's lane", t, 0, 3, 1)
+	lane := uint32(t&1)<<21 | uint32(t>>1)<<11
+	a.word(0x4f80e000|bits(d, n, m)|lane, "sdot %s, v%d.16b, v%d.4b[%d]", d.s4(), uint8(n), uint8(m),
+		t)
+}
+
 // FmlsLane is d = FMA(−n, lane t of m, d).
 func (a *Asm) FmlsLane(d, n, m Vec, t int) { a.byElement(0x4f805000, "fmls", d, n, m, t) }
 

@@ -1,0 +1,168 @@
+package main
+
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
+
+// The micro-kernel in integers, for CPUs with FEAT_DotProd: sum[r][x] = Σ_k a[r][k]·b[k][x] of 8
+// bits, in groups of four steps, which lie together and which one SDOT adds to a lane. Panels are
+// the outer loop and tiles of up to four rows the inner one.
+
+// int8Rows is the most rows of a tile: with 16 columns 16 accumulators.
+const int8Rows = 4
+
+// Registers of tiles in integers, beside those of tile.go.
+const (
+	int8Factor  = R13 // scales of the panel's keys, or factors of the tile's rows
+	int8Factors = R14 // of the first row
+	int8Stride  = R25 // bytes between factors of rows
+)
+
+// int8Groups holds a group of four steps of a panel.
+var int8Groups = from(16, panel/lanes)
+
+// int8Kernel emits a kernel whose sums become scores or are added to outputs.
+type int8Kernel struct {
+	*program
+	score bool
+}
+
+func (p *program) int8Kernels() {
+	t := int8Kernel{p, true}
+	p.kernelLike("scoreInt8Generic", "scoreInt8Dot", 0, "s q k scales rows qStride b", "")
+	t.arguments("s", "q", "k", "scales", "qStride")
+	t.MovImm(cStride, blockBytes)
+	t.emit()
+	t.score = false
+	p.kernelLike("accumulateInt8Generic", "multiplyInt8Dot", 0,
+		"o a v f rows oStride aStride fStride b", "")
+	t.arguments("o", "a", "v", "f", "aStride")
+	t.arg("oStride", cStride)
+	t.LslImm(cStride, cStride, 2)
+	t.arg("fStride", int8Stride)
+	t.LslImm(int8Stride, int8Stride, 2)
+	t.arg("b", moving)
+	t.AddImm(moving, moving, p.offsets.Get("panelLayout.overwrite"))
+	t.LdrbPost(half, moving)
+	t.emit()
+}
+
+// arguments loads what both kernels have. half is whether outputs begin at 0.
+func (t *int8Kernel) arguments(c, a, b, f, stride string) {
+	t.arg(c, cPanel)
+	t.arg(a, aFirst)
+	t.arg(b, bPanel)
+	t.arg(f, int8Factors)
+	t.arg(stride, aStride)
+	t.arg("rows", rows)
+	t.arg("b", moving)
+	at := func(field string) int { return t.offsets.Get("panelLayout." + field) }
+	t.Ldr(steps, moving, at("keys"))
+	t.AddImm(steps, steps, 3)
+	t.LsrImm(steps, steps, 2)
+	t.Ldr(panels, moving, at("cols"))
+	t.LsrImm(panels, panels, 4)
+	t.Ldr(bStride, moving, at("stride"))
+	t.Ldr(panelStride, moving, at("panelStride"))
+}
+
+// emit writes the loops over panels and tiles.
+func (t *int8Kernel) emit() {
+	next, tiles := t.label("panel"), t.label("tiles")
+	t.Label(next)
+	t.Mov(cTile, cPanel)
+	t.Mov(aTile, aFirst)
+	t.Mov(left, rows)
+	t.Mov(int8Factor, int8Factors)
+	t.Label(tiles)
+	end := t.label("rowsEnd")
+	for r := int8Rows; r >= 1; r-- {
+		fewer := t.label("fewer")
+		t.CmpImm(left, r)
+		t.Bcond(LT, fewer)
+		t.tile(r)
+		t.SubsImm(left, left, r)
+		t.Bcond(GT, tiles)
+		t.B(end)
+		t.Label(fewer)
+	}
+	t.Label(end)
+	t.AddImm(cPanel, cPanel, panelBytes)
+	if t.score {
+		t.AddImm(int8Factors, int8Factors, panelBytes)
+	}
+	t.Add(bPanel, bPanel, panelStride)
+	t.SubImm(panels, panels, 1)
+	t.Cbnz(panels, next)
+	t.Ret()
+}
+
+// tile computes r rows of a panel and moves on by these rows.
+func (t *int8Kernel) tile(r int) {
+	t.Comment("%d rows.", r)
+	for _, v := range from(0, r*len(int8Groups)) {
+		t.Zero(v)
+	}
+	t.Mov(b0, bPanel)
+	for i := range r {
+		if i == 0 {
+			t.Mov(a0, aTile)
+		} else {
+			t.Add(a0+Reg(i), a0+Reg(i-1), aStride)
+		}
+	}
+	t.Mov(count, steps)
+	loop := t.label("group")
+	t.Label(loop)
+	t.Ld1(int8Groups, b0)
+	t.Add(b0, b0, bStride)
+	for i := range r {
+		t.LdrSPost(aVec(i), a0+Reg(i))
+	}
+	for i := range r {
+		for v, b := range int8Groups {
+			t.SdotLane(acc(i, v, len(int8Groups)), b, aVec(i), 0)
+		}
+	}
+	t.SubImm(count, count, 1)
+	t.Cbnz(count, loop)
+	t.finish(r)
+	for range r {
+		t.Add(aTile, aTile, aStride)
+	}
+}
+
+// finish makes floats of sums, and stores scores or adds to outputs.
+func (t *int8Kernel) finish(r int) {
+	if t.score {
+		t.Ld1(int8Groups, int8Factor) // the scales of the keys
+	}
+	for i := range r {
+		sums := from(Vec(i*len(int8Groups)), len(int8Groups))
+		for _, v := range sums {
+			t.Scvtf(v, v)
+		}
+		if t.score {
+			for v, scale := range int8Groups {
+				t.Fmul(sums[v], sums[v], scale)
+			}
+			t.St1(sums, cTile)
+			t.Add(cTile, cTile, cStride)
+			continue
+		}
+		factor, begin, ready := aVec(0), t.label("begin"), t.label("ready")
+		t.LdrS(factor, int8Factor, 0)
+		t.Add(int8Factor, int8Factor, int8Stride)
+		t.Cbz(half, begin)
+		for _, v := range int8Groups {
+			t.Zero(v)
+		}
+		t.B(ready)
+		t.Label(begin)
+		t.Ld1(int8Groups, cTile)
+		t.Label(ready)
+		for v, o := range int8Groups {
+			t.FmlaLane(o, sums[v], factor, 0)
+		}
+		t.St1(int8Groups, cTile)
+		t.Add(cTile, cTile, cStride)
+	}
+}
