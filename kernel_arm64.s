@@ -14399,6 +14399,7 @@ panel560:
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
+	MOVD R24, R16
 tiles561:
 	CMP $4, R12
 	BLT fewer563
@@ -14710,6 +14711,7 @@ panel571:
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
+	MOVD R24, R16
 tiles572:
 	CMP $4, R12
 	BLT fewer574
@@ -15098,6 +15100,694 @@ rowsEnd573:
 	CBNZ R7, panel571
 	RET
 
+// accumulateInt8Dot works like accumulateInt8Generic.
+TEXT ·accumulateInt8Dot(SB), NOSPLIT, $0-80
+	MOVD o+0(FP), R9
+	MOVD w+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD f+32(FP), R14
+	MOVD wStride+56(FP), R4
+	MOVD rows+40(FP), R11
+	MOVD b+72(FP), R16
+	MOVD 0(R16), R6
+	ADD $3, R6, R6
+	LSR $2, R6, R6
+	MOVD 8(R16), R7
+	LSR $4, R7, R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	LSL $1, R4, R4
+	MOVD $constants<>(SB), R26
+	FMOVQ 816(R26), F28
+	FMOVQ 624(R26), F29
+	FMOVQ 832(R26), F30
+	MOVD oStride+48(FP), R3
+	LSL $2, R3, R3
+	MOVD fStride+64(FP), R25
+	LSL $2, R25, R25
+	MOVD b+72(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R26
+	MOVD alpha+24(FP), R24
+panel602:
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+	MOVD R24, R16
+tiles603:
+	CMP $2, R12
+	BLT fewer605
+
+	// 2 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	SUBS $4, R6, R15
+	BLT tail607
+groups606:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R20), F25
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVQ.P 16(R21), F26
+	FMOVQ.P 16(R21), F27
+	VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8
+	VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16
+	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
+	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
+	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
+	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
+	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
+	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
+	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
+	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
+	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
+	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
+	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
+	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
+	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
+	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
+	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
+	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	WORD $0x4f9aea88 // sdot v8.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9aeaa9 // sdot v9.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9aeaca // sdot v10.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9aeaeb // sdot v11.4s, v23.16b, v26.4b[2]
+	WORD $0x4f9bea8c // sdot v12.4s, v20.16b, v27.4b[2]
+	WORD $0x4f9beaad // sdot v13.4s, v21.16b, v27.4b[2]
+	WORD $0x4f9beace // sdot v14.4s, v22.16b, v27.4b[2]
+	WORD $0x4f9beaef // sdot v15.4s, v23.16b, v27.4b[2]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
+	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
+	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
+	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
+	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	WORD $0x4fbaea88 // sdot v8.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbaeaa9 // sdot v9.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbaeaca // sdot v10.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbaeaeb // sdot v11.4s, v23.16b, v26.4b[3]
+	WORD $0x4fbbea8c // sdot v12.4s, v20.16b, v27.4b[3]
+	WORD $0x4fbbeaad // sdot v13.4s, v21.16b, v27.4b[3]
+	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
+	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
+	SUBS $4, R15, R15
+	BGE groups606
+tail607:
+	ADD $4, R15, R15
+	CBZ R15, end609
+one608:
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVD 0(R21), F26
+	ADD $8, R21, R21
+	VEOR V27.B16, V27.B16, V27.B16
+	VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8
+	VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16
+	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
+	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
+	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
+	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
+	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, one608
+end609:
+	VSHL $14, V16.S4, V16.S4
+	VSHL $14, V17.S4, V17.S4
+	VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4
+	VSHL $7, V4.S4, V4.S4
+	VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VSHL $7, V5.S4, V5.S4
+	VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VSHL $7, V6.S4, V6.S4
+	VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VSHL $7, V7.S4, V7.S4
+	VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin610
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready612
+begin610:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain611
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain611:
+ready612:
+	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
+	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
+	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
+	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	VSHL $7, V12.S4, V12.S4
+	VADD V12.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VSHL $7, V13.S4, V13.S4
+	VADD V13.S4, V9.S4, V9.S4
+	VADD V17.S4, V9.S4, V9.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	VSHL $7, V14.S4, V14.S4
+	VADD V14.S4, V10.S4, V10.S4
+	VADD V18.S4, V10.S4, V10.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	VSHL $7, V15.S4, V15.S4
+	VADD V15.S4, V11.S4, V11.S4
+	VADD V19.S4, V11.S4, V11.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin613
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready615
+begin613:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain614
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain614:
+ready615:
+	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
+	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
+	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
+	WORD $0x4f981177 // fmla v23.4s, v11.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles603
+	B rowsEnd604
+fewer605:
+	CMP $1, R12
+	BLT fewer616
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	SUBS $4, R6, R15
+	BLT tail618
+groups617:
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R20), F25
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
+	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
+	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
+	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
+	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
+	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
+	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
+	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
+	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
+	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
+	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
+	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	SUBS $4, R15, R15
+	BGE groups617
+tail618:
+	ADD $4, R15, R15
+	CBZ R15, end620
+one619:
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, one619
+end620:
+	VSHL $14, V16.S4, V16.S4
+	VSHL $14, V17.S4, V17.S4
+	VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4
+	VSHL $7, V4.S4, V4.S4
+	VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VSHL $7, V5.S4, V5.S4
+	VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VSHL $7, V6.S4, V6.S4
+	VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VSHL $7, V7.S4, V7.S4
+	VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin621
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready623
+begin621:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain622
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain622:
+ready623:
+	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
+	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
+	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
+	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	SUBS $1, R12, R12
+	BGT tiles603
+	B rowsEnd604
+fewer616:
+rowsEnd604:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	CBNZ R7, panel602
+	RET
+
+// weightsInt8Dot works like integersOfProducts.
+TEXT ·weightsInt8Dot(SB), NOSPLIT, $0-49
+	MOVD w+0(FP), R0
+	MOVD f+8(FP), R1
+	MOVD s+16(FP), R2
+	MOVD scales+24(FP), R3
+	MOVD visible+32(FP), R4
+	MOVD rows+40(FP), R5
+	MOVD $0, R6
+	MOVD $constants<>(SB), R26
+	FMOVQ 848(R26), F23
+	FMOVQ 864(R26), F24
+	FMOVQ 176(R26), F25
+	FMOVQ 192(R26), F26
+	FMOVQ 208(R26), F27
+	FMOVQ 224(R26), F28
+row:
+	MOVD $-1, R7
+	CBZ R4, all
+	MOVD.P 8(R4), R7
+all:
+	MOVD R3, R9
+	MOVD R2, R8
+	VLD1.P 64(R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VDUP R7, V20.S4
+	LSR $16, R7, R7
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	VCMTST V20.S4, V25.S4, V21.S4
+	VAND V21.B16, V0.B16, V0.B16
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	VCMTST V20.S4, V26.S4, V21.S4
+	VAND V21.B16, V1.B16, V1.B16
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	VCMTST V20.S4, V27.S4, V21.S4
+	VAND V21.B16, V2.B16, V2.B16
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VCMTST V20.S4, V28.S4, V21.S4
+	VAND V21.B16, V3.B16, V3.B16
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R8)
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VDUP R7, V20.S4
+	LSR $16, R7, R7
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	VCMTST V20.S4, V25.S4, V21.S4
+	VAND V21.B16, V4.B16, V4.B16
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	VCMTST V20.S4, V26.S4, V21.S4
+	VAND V21.B16, V5.B16, V5.B16
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	VCMTST V20.S4, V27.S4, V21.S4
+	VAND V21.B16, V6.B16, V6.B16
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VCMTST V20.S4, V28.S4, V21.S4
+	VAND V21.B16, V7.B16, V7.B16
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R8)
+	VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VDUP R7, V20.S4
+	LSR $16, R7, R7
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	VCMTST V20.S4, V25.S4, V21.S4
+	VAND V21.B16, V8.B16, V8.B16
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	VCMTST V20.S4, V26.S4, V21.S4
+	VAND V21.B16, V9.B16, V9.B16
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	VCMTST V20.S4, V27.S4, V21.S4
+	VAND V21.B16, V10.B16, V10.B16
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	VCMTST V20.S4, V28.S4, V21.S4
+	VAND V21.B16, V11.B16, V11.B16
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R8)
+	VLD1.P 64(R2), [V12.S4, V13.S4, V14.S4, V15.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VDUP R7, V20.S4
+	LSR $16, R7, R7
+	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	VCMTST V20.S4, V25.S4, V21.S4
+	VAND V21.B16, V12.B16, V12.B16
+	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	VCMTST V20.S4, V26.S4, V21.S4
+	VAND V21.B16, V13.B16, V13.B16
+	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
+	VCMTST V20.S4, V27.S4, V21.S4
+	VAND V21.B16, V14.B16, V14.B16
+	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	VCMTST V20.S4, V28.S4, V21.S4
+	VAND V21.B16, V15.B16, V15.B16
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R8)
+	WORD $0x4e21f415 // fmax v21.4s, v0.4s, v1.4s
+	WORD $0x4e22f6b5 // fmax v21.4s, v21.4s, v2.4s
+	WORD $0x4e23f6b5 // fmax v21.4s, v21.4s, v3.4s
+	WORD $0x4e24f6b5 // fmax v21.4s, v21.4s, v4.4s
+	WORD $0x4e25f6b5 // fmax v21.4s, v21.4s, v5.4s
+	WORD $0x4e26f6b5 // fmax v21.4s, v21.4s, v6.4s
+	WORD $0x4e27f6b5 // fmax v21.4s, v21.4s, v7.4s
+	WORD $0x4e28f6b5 // fmax v21.4s, v21.4s, v8.4s
+	WORD $0x4e29f6b5 // fmax v21.4s, v21.4s, v9.4s
+	WORD $0x4e2af6b5 // fmax v21.4s, v21.4s, v10.4s
+	WORD $0x4e2bf6b5 // fmax v21.4s, v21.4s, v11.4s
+	WORD $0x4e2cf6b5 // fmax v21.4s, v21.4s, v12.4s
+	WORD $0x4e2df6b5 // fmax v21.4s, v21.4s, v13.4s
+	WORD $0x4e2ef6b5 // fmax v21.4s, v21.4s, v14.4s
+	WORD $0x4e2ff6b5 // fmax v21.4s, v21.4s, v15.4s
+	WORD $0x6e30fab5 // fmaxv s21, v21.4s
+	VMOV V21.S[0], R7
+	MOVD $226492416, R8
+	SUB R8, R7, R7
+	MOVD $1912602624, R8
+	CMP $0, R7
+	BLT rare
+	CMP R8, R7
+	BGE rare
+	VDUP V21.S[0], V21.S4
+	WORD $0x6e35fef6 // fdiv v22.4s, v23.4s, v21.4s
+	WORD $0x6e37feb5 // fdiv v21.4s, v21.4s, v23.4s
+	FMOVS.P F21, 4(R1)
+	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
+	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
+	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
+	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
+	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
+	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
+	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
+	WORD $0x4e21a9ef // fcvtns v15.4s, v15.4s
+	WORD $0x0e614815 // sqxtn v21.4h, v0.4s
+	WORD $0x4e614835 // sqxtn2 v21.8h, v1.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e614855 // sqxtn v21.4h, v2.4s
+	WORD $0x4e614875 // sqxtn2 v21.8h, v3.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e614895 // sqxtn v21.4h, v4.4s
+	WORD $0x4e6148b5 // sqxtn2 v21.8h, v5.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e6148d5 // sqxtn v21.4h, v6.4s
+	WORD $0x4e6148f5 // sqxtn2 v21.8h, v7.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e614915 // sqxtn v21.4h, v8.4s
+	WORD $0x4e614935 // sqxtn2 v21.8h, v9.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e614955 // sqxtn v21.4h, v10.4s
+	WORD $0x4e614975 // sqxtn2 v21.8h, v11.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e614995 // sqxtn v21.4h, v12.4s
+	WORD $0x4e6149b5 // sqxtn2 v21.8h, v13.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	WORD $0x0e6149d5 // sqxtn v21.4h, v14.4s
+	WORD $0x4e6149f5 // sqxtn2 v21.8h, v15.4s
+	VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0)
+	B next
+rare:
+	MOVD $1, R6
+	ADD $4, R1, R1
+	ADD $128, R0, R0
+next:
+	SUB $1, R5, R5
+	CBNZ R5, row
+	MOVB R6, rare+48(FP)
+	RET
+
 // Constants, 16 bytes each.
 // exp2Bias
 DATA constants<>+0(SB)/4, $0x4b400080
@@ -15354,4 +16044,24 @@ DATA constants<>+800(SB)/4, $0x00000000
 DATA constants<>+804(SB)/4, $0x00000000
 DATA constants<>+808(SB)/4, $0x80000000
 DATA constants<>+812(SB)/4, $0x80000000
-GLOBL constants<>(SB), RODATA|NOPTR, $816
+// bytes of 1
+DATA constants<>+816(SB)/4, $0x01010101
+DATA constants<>+820(SB)/4, $0x01010101
+DATA constants<>+824(SB)/4, $0x01010101
+DATA constants<>+828(SB)/4, $0x01010101
+// bytes 0, 2, 1, 3 of each four
+DATA constants<>+832(SB)/4, $0x03010200
+DATA constants<>+836(SB)/4, $0x07050604
+DATA constants<>+840(SB)/4, $0x0b090a08
+DATA constants<>+844(SB)/4, $0x0f0d0e0c
+// 32767
+DATA constants<>+848(SB)/4, $0x46fffe00
+DATA constants<>+852(SB)/4, $0x46fffe00
+DATA constants<>+856(SB)/4, $0x46fffe00
+DATA constants<>+860(SB)/4, $0x46fffe00
+// words 0, 2, 1, 3 of each four
+DATA constants<>+864(SB)/4, $0x05040100
+DATA constants<>+868(SB)/4, $0x07060302
+DATA constants<>+872(SB)/4, $0x0d0c0908
+DATA constants<>+876(SB)/4, $0x0f0e0b0a
+GLOBL constants<>(SB), RODATA|NOPTR, $880

@@ -12,6 +12,10 @@ import (
 // callIntegers bounds the products of one call of assembly: at 16 a cycle of 1.5 GHz, 44 µs.
 const callIntegers = 1 << 20
 
+// integerProducts reports whether there are kernels of weights and values in integers, and of rows
+// of bytes.
+func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
+
 // scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
 // which d is the dimension.
 func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
@@ -57,7 +61,7 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 	if visible != nil {
 		operand.Reads(visible, rows)
 	}
-	if !tuned.ISA.Integers() {
+	if !integerProducts() {
 		return softmaxInt8Generic(w, f, s, m, l, alpha, c, scales, visible, rows)
 	}
 	for r := 0; r < rows; r += softmaxRows {
@@ -76,8 +80,8 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 }
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
-// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w may
-// have 16 bits; with bytes alpha is nil.
+// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w are
+// 0 to 32767, or have 8 bits; with bytes alpha is nil.
 func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
@@ -87,7 +91,7 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 		operand.Reads(alpha, rows)
 	}
 	readsTyped(I8, v, b)
-	if !(tuned.ISA.Integers() || w.bytes != nil) {
+	if !integerProducts() {
 		accumulateInt8Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}

@@ -31,13 +31,16 @@ func (c *trial) anyIntegers() {
 	tuned.MinInt8Rows16 = 1 + c.IntN(3)
 }
 
-// integers is rows of n integers of 16 bits that are stride apart, in guarded memory. What
+// integers is rows of n integers of 15 bits that are stride apart, in guarded memory. What
 // completes the last group of four is 0.
 func (c *trial) integers(rows, stride, n int) []int16 {
 	size := (rows-1)*stride + roundUp(n, 4)
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], (size+1)/2)
 	c.fill(anyBits, write)
 	x := elements[int16](bytesIn(write))
+	for i := range x {
+		x[i] &= math.MaxInt16
+	}
 	for r := range rows {
 		last := x[r*stride+n/4*4:]
 		for k := n % 4; k > 0 && k < 4; k++ {

@@ -30,19 +30,24 @@ func (p *program) int8Kernels() {
 	p.kernelLike("scoreInt8Generic", "scoreInt8Dot", 0, "s q k scales rows qStride b", "")
 	t.arguments("s", "q", "k", "scales", "qStride")
 	t.MovImm(cStride, blockBytes)
-	t.emit()
+	t.panelLoop(int8Rows, t.tile)
 	t.score = false
 	p.kernelLike("accumulateInt8Generic", "multiplyInt8Dot", 0,
 		"o a v f rows oStride aStride fStride b", "")
 	t.arguments("o", "a", "v", "f", "aStride")
+	t.outputs()
+	t.panelLoop(int8Rows, t.tile)
+}
+
+// outputs loads what kernels have that add to outputs.
+func (t *int8Kernel) outputs() {
 	t.arg("oStride", cStride)
 	t.LslImm(cStride, cStride, 2)
 	t.arg("fStride", int8Stride)
 	t.LslImm(int8Stride, int8Stride, 2)
 	t.arg("b", moving)
-	t.AddImm(moving, moving, p.offsets.Get("panelLayout.overwrite"))
+	t.AddImm(moving, moving, t.offsets.Get("panelLayout.overwrite"))
 	t.LdrbPost(half, moving)
-	t.emit()
 }
 
 // arguments loads what both kernels have. half is whether outputs begin at 0.
@@ -64,21 +69,22 @@ func (t *int8Kernel) arguments(c, a, b, f, stride string) {
 	t.Ldr(panelStride, moving, at("panelStride"))
 }
 
-// emit writes the loops over panels and tiles.
-func (t *int8Kernel) emit() {
+// panelLoop writes the loops over panels and tiles of up to so many rows.
+func (t *int8Kernel) panelLoop(maxRows int, tile func(r int)) {
 	next, tiles := t.label("panel"), t.label("tiles")
 	t.Label(next)
 	t.Mov(cTile, cPanel)
 	t.Mov(aTile, aFirst)
 	t.Mov(left, rows)
 	t.Mov(int8Factor, int8Factors)
+	t.Mov(alpha8, alphaFirst8) // which only values have
 	t.Label(tiles)
 	end := t.label("rowsEnd")
-	for r := int8Rows; r >= 1; r-- {
+	for r := maxRows; r >= 1; r-- {
 		fewer := t.label("fewer")
 		t.CmpImm(left, r)
 		t.Bcond(LT, fewer)
-		t.tile(r)
+		tile(r)
 		t.SubsImm(left, left, r)
 		t.Bcond(GT, tiles)
 		t.B(end)
@@ -101,14 +107,7 @@ func (t *int8Kernel) tile(r int) {
 	for _, v := range from(0, r*len(int8Groups)) {
 		t.Zero(v)
 	}
-	t.Mov(b0, bPanel)
-	for i := range r {
-		if i == 0 {
-			t.Mov(a0, aTile)
-		} else {
-			t.Add(a0+Reg(i), a0+Reg(i-1), aStride)
-		}
-	}
+	t.rowPointers(r)
 	t.Mov(count, steps)
 	loop := t.label("group")
 	t.Label(loop)
@@ -127,6 +126,15 @@ func (t *int8Kernel) tile(r int) {
 	t.finish(r)
 	for range r {
 		t.Add(aTile, aTile, aStride)
+	}
+}
+
+// rowPointers points at the panel and at r rows.
+func (t *int8Kernel) rowPointers(r int) {
+	t.Mov(b0, bPanel)
+	t.Mov(a0, aTile)
+	for i := range Reg(r - 1) {
+		t.Add(a0+i+1, a0+i, aStride)
 	}
 }
 

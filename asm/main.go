@@ -64,6 +64,8 @@ func assembly(folder string) ([]byte, error) {
 	p.scaleColumns()
 	p.rotate()
 	p.int8Kernels()
+	p.accumulateInt8()
+	p.weightsInt8()
 	p.constantTable()
 	return p.Bytes(), nil
 }

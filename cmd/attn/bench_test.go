@@ -115,17 +115,19 @@ func TestMemoryOfThreads(t *testing.T) {
 // Cases that memory limits and others take turns, on one thread and on more, until each had enough.
 func TestRounds(t *testing.T) {
 	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second},
-		vectors: limits.For(attn.Implementation()), perCycle: 1}
+		vectors: limits.For(attn.Implementation()), perCycle: 1,
+		integers: limits.IntegersFor(attn.Implementation()), integersPerCycle: 1}
 	with := newEquipment(2)
 	defer with.release()
 	var trials []*trial
 	for _, threads := range []int{1, 2} {
-		for _, cached := range []bool{false, true} {
+		for _, way := range []struct{ cached, int8 bool }{{false, false}, {true, false}, {false, true}} {
 			s := shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
-			if !cached {
+			if !way.cached {
 				s.lq = 2
 			}
-			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: cached, shape: s}, threads)
+			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: way.cached, int8: way.int8,
+				shape: s}, threads)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +149,9 @@ func TestRounds(t *testing.T) {
 		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
 			r.Quiet != r.Repetitions || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
 			t.Errorf("memory: %+v", r)
-		case !one.c.cached && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
+		case one.c.int8 && (r.Unit != "GOP/s" || r.LimitOf != "INT8" || r.AtItsClock <= 0):
+			t.Errorf("integers: %+v", r)
+		case !one.c.cached && !one.c.int8 && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
 			t.Errorf("multiply-adds: %+v", r)
 		}
 	}

@@ -147,7 +147,7 @@ func integers(implementation string) string {
 		return "VPMADDWD"
 	}
 	if implementation == "neon" && cpuid.CPU.Supports(cpuid.ASIMDDP) {
-		return "SDOT for scores and matrices, Go code for values"
+		return "SDOT"
 	}
 	return "Go code; same results, less speed"
 }

@@ -241,3 +241,13 @@ func TestALiBiSlopes(t *testing.T) {
 		}
 	}
 }
+
+// Every implementation has something that multiplies integers, and assembly no Go code on x86-64.
+func TestIntegers(t *testing.T) {
+	for _, name := range implementations {
+		got := integers(name)
+		if got == "" || (name == "generic") != strings.Contains(got, "Go code") && name != "neon" {
+			t.Errorf("%s multiplies integers by %q", name, got)
+		}
+	}
+}

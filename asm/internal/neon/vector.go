@@ -80,6 +80,20 @@ func (a *Asm) SwapPairs(d, n Vec) { a.op("VREV64", "%v.S4, %v.S4", n, d) }
 // Uzp2H is d = the upper halves of the words of n, then of m.
 func (a *Asm) Uzp2H(d, n, m Vec) { a.op("VUZP2", "%v.H8, %v.H8, %v.H8", m, n, d) }
 
+// Uzp1B is d = the even bytes of n, then of m.
+func (a *Asm) Uzp1B(d, n, m Vec) { a.b16("VUZP1", d, n, m) }
+
+// Uzp2B is d = the odd bytes of n, then of m.
+func (a *Asm) Uzp2B(d, n, m Vec) { a.b16("VUZP2", d, n, m) }
+
+// AddH is d = n + m in eight lanes of integers.
+func (a *Asm) AddH(d, n, m Vec) { a.op("VADD", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// Tbl1 is d = for each byte i of index, byte i of n.
+func (a *Asm) Tbl1(d, n, index Vec) {
+	a.op("VTBL", "%v.B16, [%v.B16], %v.B16", index, n, d)
+}
+
 // Tbl2 is d = for each byte i of index, byte i of the 32 of first and the register after it.
 func (a *Asm) Tbl2(d, first, index Vec) {
 	between("Tbl2's first", int(first), 0, 30, 1)
