@@ -75,6 +75,20 @@ func TestInt8IsClose(t *testing.T) {
 	}
 }
 
+// TestAccuracyTable reads the table of -accuracy: a row for each way of 8 bits, both close to float32.
+func TestAccuracyTable(t *testing.T) {
+	var out bytes.Buffer
+	must(t, run([]string{"-accuracy", "-size", "tiny"}, &out, io.Discard))
+	for _, way := range []string{"i8", "int8"} {
+		_, row, _ := strings.Cut(out.String(), "| "+way+" | ")
+		var difference, equal float64
+		if _, err := fmt.Sscanf(row, "%f %% | %f %% |", &difference, &equal); err != nil ||
+			!(difference > 0 && difference < 5) || !(equal > 50 && equal <= 100) {
+			t.Errorf("%s: %v; want a difference below 5 %% and most tokens equal in\n%s", way, err, &out)
+		}
+	}
+}
+
 // TestInt8Flag says which other types it allows.
 func TestInt8Flag(t *testing.T) {
 	for args, want := range map[string]string{

@@ -275,6 +275,7 @@ func TestCommand(t *testing.T) {
 		{append(small, "-pool", "cls", "one text", "another"), "", "another\n"},
 		{append(small, "-"), "line one\nline two\n", "line two\n"},
 		{[]string{"-model", folder, "-time", "1ms", "cat"}, "", " 1.00   cat\n"},
+		{append(small, "-int8"), "", "\ncosine with the embeddings in float32: mean 1.000"},
 	} {
 		var out strings.Builder
 		if err := run(c.args, strings.NewReader(c.input), &out); err != nil {
