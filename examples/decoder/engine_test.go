@@ -75,7 +75,7 @@ func TestInt8IsClose(t *testing.T) {
 	}
 }
 
-// TestAccuracyTable reads the table of -accuracy: a row for each way of 8 bits, both close to float32.
+// TestAccuracyTable reads the table of -accuracy: both ways of 8 bits are close to float32.
 func TestAccuracyTable(t *testing.T) {
 	var out bytes.Buffer
 	must(t, run([]string{"-accuracy", "-size", "tiny"}, &out, io.Discard))
