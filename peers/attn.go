@@ -16,7 +16,7 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)
 	k, v := attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim)
-	opt := &attn.Options{}
+	opt := &attn.Options{Int8: c.Type == "int8"}
 	if c.Causal {
 		opt.Causal = attn.TopLeft
 	}
@@ -26,7 +26,7 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	}
 	var cache *attn.Cache
 	if c.decode() {
-		kind := map[string]attn.Format{"f32": attn.F32, "f16": attn.F16, "i8": attn.I8}[c.Type]
+		kind := map[string]attn.Format{"f16": attn.F16, "i8": attn.I8, "int8": attn.I8}[c.Type] // or F32
 		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim,
 			ValueDim: c.Dim, Capacity: c.Lk, Format: kind})
 		if err != nil {

@@ -22,7 +22,7 @@ type Case struct {
 	Lk     int    `json:"keys"`
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
-	Type   string `json:"type"` // of keys and values: f32, f16 or i8
+	Type   string `json:"type"` // of keys and values: f32, f16, i8, or int8 with arithmetic in it
 }
 
 var cases = []Case{
@@ -34,19 +34,25 @@ var cases = []Case{
 	{"decode", 1, 32, 32, 1, 4096, 128, false, "f32"},
 	{"decode, f16", 1, 32, 32, 1, 4096, 128, false, "f16"},
 	{"decode, i8", 1, 32, 32, 1, 4096, 128, false, "i8"},
+	{"decode, int8 arithmetic", 1, 32, 32, 1, 4096, 128, false, "int8"},
 	{"decode_gqa", 1, 32, 8, 1, 4096, 128, false, "f32"},
 	{"decode_gqa, f16", 1, 32, 8, 1, 4096, 128, false, "f16"},
 	{"decode_gqa, i8", 1, 32, 8, 1, 4096, 128, false, "i8"},
+	{"decode_gqa, int8 arithmetic", 1, 32, 8, 1, 4096, 128, false, "int8"},
 }
 
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
 
+// eight says that keys and values have 8 bits. Who multiplies them in float32 or otherwise decides
+// that alone, but for attn, which has both.
+func (c *Case) eight() bool { return c.Type == "i8" || c.Type == "int8" }
+
 // work is useful floating-point operations, or the bytes of keys and values where memory is the
 // limit.
 func (c *Case) work() float64 {
 	if c.decode() {
-		bytes := map[string]float64{"f32": 4, "f16": 2, "i8": 1}[c.Type]
+		bytes := map[string]float64{"f32": 4, "f16": 2, "i8": 1, "int8": 1}[c.Type]
 		return 2 * bytes * float64(c.Batch*c.KV*c.Lk*c.Dim)
 	}
 	flops := 4 * float64(c.Batch*c.Heads) * float64(c.Lq) * float64(c.Lk) * float64(c.Dim)
@@ -59,7 +65,7 @@ func (c *Case) work() float64 {
 // tolerance is how far a result may be from float32's, relative to its largest element. What a type
 // of fewer bits makes of the inputs is no mistake of whoever has it.
 func (c *Case) tolerance() float64 {
-	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2}[c.Type]
+	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "int8": 5e-2}[c.Type]
 }
 
 // elements, and those of the output

@@ -89,7 +89,7 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	switch c.Type {
 	case "f16":
 		kind, encode, cached, k, v = onnxFloat16, halves, onnxFloat16, halves(in.k), halves(in.v)
-	case "i8":
+	case "i8", "int8":
 		cached = onnxInt8
 		k, scales[0] = integers(in.k)
 		v, scales[1] = integers(in.v)
@@ -109,7 +109,7 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	}
 	m.input("seqlens_k", onnxInt32, bytesOf(lengths), c.Batch)
 	m.input("total_sequence_length", onnxInt32, bytesOf([]int32{int32(c.Lk)}), 1)
-	if c.Type == "i8" {
+	if c.eight() {
 		m.inputs = append(m.inputs, make([]onnxValue, 5)...) // rotations, positions, a bias and sinks
 		m.input("k_scale", onnxFloat, bytesOf(scales[:1]), 1)
 		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)

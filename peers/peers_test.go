@@ -22,6 +22,7 @@ var small = []Case{
 	{"decode", 1, 4, 2, 1, 300, 32, false, "f32"},
 	{"decode, f16", 1, 4, 2, 1, 300, 32, false, "f16"},
 	{"decode, i8", 1, 4, 2, 1, 300, 32, false, "i8"},
+	{"decode, int8 arithmetic", 1, 4, 2, 1, 300, 32, false, "int8"},
 }
 
 // Each peer that is on this machine computes what attn does, on one thread and on two.
