@@ -146,11 +146,11 @@ const method = `
 Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
 and warm buffers, and all take turns of 60 ms. Before anything is timed its result is compared with
 that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16 and by
-5e-2 with i8 and int8. A cell is the least time of a call in milliseconds, and the median in parentheses;
-both belong to the same turns. *At the limit* is what the work would take at the rate that loops of
-multiply-adds reached in the same turns, or for decoding loops that read as many bytes; decoding
-starts with nothing in the caches. *Ahead* is the least time of the fastest other peer, as a
-multiple of attn's; below 1 that peer is faster.
+5e-2 with i8 and int8. A cell is the least time of a call in milliseconds, and the median in
+parentheses; both belong to the same turns. *At the limit* is what the work would take at the rate
+that loops of multiply-adds reached in the same turns, or for decoding loops that read as many
+bytes; decoding starts with nothing in the caches. *Ahead* is the least time of the fastest other
+peer, as a multiple of attn's; below 1 that peer is faster.
 `
 
 // table writes the cases of a number of threads.
