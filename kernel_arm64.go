@@ -123,10 +123,10 @@ func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
 
-// rotateSIMD rotates one row by blocks of at least 2. It works like rotateGeneric.
+// rotateStep rotates one row by blocks of at least 2. It works like rotateGeneric.
 //
 //go:noescape
-func rotateSIMD(x *float32, n, block int, factor float32)
+func rotateStep(x *float32, n, block int, factor float32)
 
 // Kernels in integers are those of products of four bytes.
 

@@ -14297,8 +14297,8 @@ end557:
 	CBNZ R2, row
 	RET
 
-// rotateSIMD works like rotateGeneric.
-TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
+// rotateStep works like rotateStepGeneric.
+TEXT ·rotateStep(SB), NOSPLIT, $0-28
 	MOVD x+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD block+16(FP), R2

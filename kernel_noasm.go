@@ -74,7 +74,7 @@ func narrowBF16SIMD(dst *uint16, x *float32, n int)            { panic(unreachab
 func largestSIMD(x *float32, n int) float32                    { panic(unreachable) }
 func quantizeSIMD(dst *int8, x *float32, n int, scale float32) { panic(unreachable) }
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)      { panic(unreachable) }
-func rotateSIMD(x *float32, n, block int, factor float32)      { panic(unreachable) }
+func rotateStep(x *float32, n, block int, factor float32)      { panic(unreachable) }
 
 // Kernels in integers.
 

@@ -200,7 +200,7 @@ func rotate(x []float32, rows, stride, n, block int) {
 	step := callElements / block * block
 	for r := range rows {
 		for c := 0; c < n; c += step {
-			rotateSIMD(&x[r*stride+c], min(step, n-c), block, rotateFactor(block))
+			rotateStep(&x[r*stride+c], min(step, n-c), block, rotateFactor(block))
 		}
 	}
 }

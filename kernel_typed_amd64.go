@@ -116,8 +116,22 @@ func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
 
-// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateStep transforms the blocks of one row, at least 2 elements each. It works like
 // rotateGeneric.
+func rotateStep(x *float32, n, block int, factor float32) {
+	if tuned.ISA.Lanes16() && block >= 16 {
+		rotateAVX512(x, n, block, factor)
+		return
+	}
+	rotateSIMD(x, n, block, factor)
+}
+
+// rotateAVX512 is rotateStep with 16 lanes, for blocks of at least 16 elements.
+//
+//go:noescape
+func rotateAVX512(x *float32, n, block int, factor float32)
+
+// rotateSIMD is rotateStep with 8 lanes.
 //
 //go:noescape
 func rotateSIMD(x *float32, n, block int, factor float32)

@@ -18583,11 +18583,12 @@ whole763:
 	VMASKMOVPS Y2, Y1, (BX)
 
 end6:
+	MOVQ $0x00000020, BX
+
 	// Passes over pairs of vectors, h in bytes. The last one multiplies.
 	SHLQ    $0x02, DX
 	SHLQ    $0x02, CX
 	ADDQ    AX, CX
-	MOVQ    $0x00000020, BX
 	VMOVUPS all3f800000<>+0(SB), Y1
 
 pass:
@@ -18636,3 +18637,382 @@ DATA all3f800000<>+20(SB)/4, $0x3f800000
 DATA all3f800000<>+24(SB)/4, $0x3f800000
 DATA all3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
+
+// func rotateAVX512(x *float32, n int, block int, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         block+16(FP), DX
+	VBROADCASTSS factor+24(FP), Z0
+	MOVL         $0x0000aaaa, BX
+	KMOVW        BX, K1
+	MOVL         $0x0000cccc, BX
+	KMOVW        BX, K2
+	MOVL         $0x0000f0f0, BX
+	KMOVW        BX, K3
+	MOVL         $0x0000ff00, BX
+	KMOVW        BX, K4
+	CMPQ         DX, $0x00000080
+	JL           lessThan8
+	MOVQ         $0x00000200, BX
+
+	// 8 vectors at a time.
+	MOVQ AX, SI
+	MOVQ CX, DI
+
+vectors8:
+	VMOVUPS    (SI), Z1
+	VMOVUPS    64(SI), Z2
+	VMOVUPS    128(SI), Z3
+	VMOVUPS    192(SI), Z4
+	VMOVUPS    256(SI), Z5
+	VMOVUPS    320(SI), Z6
+	VMOVUPS    384(SI), Z7
+	VMOVUPS    448(SI), Z8
+	VPERMILPS  $0xb1, Z1, Z9
+	VADDPS     Z9, Z1, Z10
+	VSUBPS     Z1, Z9, K1, Z10
+	VPERMILPS  $0xb1, Z2, Z1
+	VADDPS     Z1, Z2, Z9
+	VSUBPS     Z2, Z1, K1, Z9
+	VPERMILPS  $0xb1, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K1, Z2
+	VPERMILPS  $0xb1, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K1, Z3
+	VPERMILPS  $0xb1, Z5, Z1
+	VADDPS     Z1, Z5, Z4
+	VSUBPS     Z5, Z1, K1, Z4
+	VPERMILPS  $0xb1, Z6, Z1
+	VADDPS     Z1, Z6, Z5
+	VSUBPS     Z6, Z1, K1, Z5
+	VPERMILPS  $0xb1, Z7, Z1
+	VADDPS     Z1, Z7, Z6
+	VSUBPS     Z7, Z1, K1, Z6
+	VPERMILPS  $0xb1, Z8, Z1
+	VADDPS     Z1, Z8, Z7
+	VSUBPS     Z8, Z1, K1, Z7
+	VPERMILPS  $0x4e, Z10, Z1
+	VADDPS     Z1, Z10, Z8
+	VSUBPS     Z10, Z1, K2, Z8
+	VPERMILPS  $0x4e, Z9, Z1
+	VADDPS     Z1, Z9, Z10
+	VSUBPS     Z9, Z1, K2, Z10
+	VPERMILPS  $0x4e, Z2, Z1
+	VADDPS     Z1, Z2, Z9
+	VSUBPS     Z2, Z1, K2, Z9
+	VPERMILPS  $0x4e, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K2, Z2
+	VPERMILPS  $0x4e, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K2, Z3
+	VPERMILPS  $0x4e, Z5, Z1
+	VADDPS     Z1, Z5, Z4
+	VSUBPS     Z5, Z1, K2, Z4
+	VPERMILPS  $0x4e, Z6, Z1
+	VADDPS     Z1, Z6, Z5
+	VSUBPS     Z6, Z1, K2, Z5
+	VPERMILPS  $0x4e, Z7, Z1
+	VADDPS     Z1, Z7, Z6
+	VSUBPS     Z7, Z1, K2, Z6
+	VSHUFF32X4 $0xb1, Z8, Z8, Z1
+	VADDPS     Z1, Z8, Z7
+	VSUBPS     Z8, Z1, K3, Z7
+	VSHUFF32X4 $0xb1, Z10, Z10, Z1
+	VADDPS     Z1, Z10, Z8
+	VSUBPS     Z10, Z1, K3, Z8
+	VSHUFF32X4 $0xb1, Z9, Z9, Z1
+	VADDPS     Z1, Z9, Z10
+	VSUBPS     Z9, Z1, K3, Z10
+	VSHUFF32X4 $0xb1, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z9
+	VSUBPS     Z2, Z1, K3, Z9
+	VSHUFF32X4 $0xb1, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K3, Z2
+	VSHUFF32X4 $0xb1, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K3, Z3
+	VSHUFF32X4 $0xb1, Z5, Z5, Z1
+	VADDPS     Z1, Z5, Z4
+	VSUBPS     Z5, Z1, K3, Z4
+	VSHUFF32X4 $0xb1, Z6, Z6, Z1
+	VADDPS     Z1, Z6, Z5
+	VSUBPS     Z6, Z1, K3, Z5
+	VSHUFF32X4 $0x4e, Z7, Z7, Z1
+	VADDPS     Z1, Z7, Z6
+	VSUBPS     Z7, Z1, K4, Z6
+	VSHUFF32X4 $0x4e, Z8, Z8, Z1
+	VADDPS     Z1, Z8, Z7
+	VSUBPS     Z8, Z1, K4, Z7
+	VSHUFF32X4 $0x4e, Z10, Z10, Z1
+	VADDPS     Z1, Z10, Z8
+	VSUBPS     Z10, Z1, K4, Z8
+	VSHUFF32X4 $0x4e, Z9, Z9, Z1
+	VADDPS     Z1, Z9, Z10
+	VSUBPS     Z9, Z1, K4, Z10
+	VSHUFF32X4 $0x4e, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z9
+	VSUBPS     Z2, Z1, K4, Z9
+	VSHUFF32X4 $0x4e, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K4, Z2
+	VSHUFF32X4 $0x4e, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K4, Z3
+	VSHUFF32X4 $0x4e, Z5, Z5, Z1
+	VADDPS     Z1, Z5, Z4
+	VSUBPS     Z5, Z1, K4, Z4
+	VADDPS     Z7, Z6, Z1
+	VSUBPS     Z7, Z6, Z7
+	VADDPS     Z10, Z8, Z5
+	VSUBPS     Z10, Z8, Z10
+	VADDPS     Z2, Z9, Z6
+	VSUBPS     Z2, Z9, Z2
+	VADDPS     Z4, Z3, Z8
+	VSUBPS     Z4, Z3, Z4
+	VADDPS     Z5, Z1, Z3
+	VSUBPS     Z5, Z1, Z5
+	VADDPS     Z10, Z7, Z1
+	VSUBPS     Z10, Z7, Z10
+	VADDPS     Z8, Z6, Z7
+	VSUBPS     Z8, Z6, Z8
+	VADDPS     Z4, Z2, Z6
+	VSUBPS     Z4, Z2, Z4
+	VADDPS     Z7, Z3, Z2
+	VSUBPS     Z7, Z3, Z7
+	VADDPS     Z6, Z1, Z3
+	VSUBPS     Z6, Z1, Z6
+	VADDPS     Z8, Z5, Z1
+	VSUBPS     Z8, Z5, Z8
+	VADDPS     Z4, Z10, Z5
+	VSUBPS     Z4, Z10, Z4
+	CMPQ       DX, $0x00000080
+	JG         more
+	VMULPS     Z0, Z2, Z2
+	VMULPS     Z0, Z3, Z3
+	VMULPS     Z0, Z1, Z1
+	VMULPS     Z0, Z5, Z5
+	VMULPS     Z0, Z7, Z7
+	VMULPS     Z0, Z6, Z6
+	VMULPS     Z0, Z8, Z8
+	VMULPS     Z0, Z4, Z4
+
+more:
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, 64(SI)
+	VMOVUPS Z1, 128(SI)
+	VMOVUPS Z5, 192(SI)
+	VMOVUPS Z7, 256(SI)
+	VMOVUPS Z6, 320(SI)
+	VMOVUPS Z8, 384(SI)
+	VMOVUPS Z4, 448(SI)
+	ADDQ    $0x00000200, SI
+	SUBQ    $0x00000080, DI
+	JNE     vectors8
+	JMP     far
+
+lessThan8:
+	CMPQ DX, $0x40
+	JL   lessThan4
+	MOVQ $0x00000100, BX
+
+	// 4 vectors at a time.
+	MOVQ AX, SI
+	MOVQ CX, DI
+
+vectors4:
+	VMOVUPS    (SI), Z1
+	VMOVUPS    64(SI), Z2
+	VMOVUPS    128(SI), Z3
+	VMOVUPS    192(SI), Z4
+	VPERMILPS  $0xb1, Z1, Z5
+	VADDPS     Z5, Z1, Z6
+	VSUBPS     Z1, Z5, K1, Z6
+	VPERMILPS  $0xb1, Z2, Z1
+	VADDPS     Z1, Z2, Z5
+	VSUBPS     Z2, Z1, K1, Z5
+	VPERMILPS  $0xb1, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K1, Z2
+	VPERMILPS  $0xb1, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K1, Z3
+	VPERMILPS  $0x4e, Z6, Z1
+	VADDPS     Z1, Z6, Z4
+	VSUBPS     Z6, Z1, K2, Z4
+	VPERMILPS  $0x4e, Z5, Z1
+	VADDPS     Z1, Z5, Z6
+	VSUBPS     Z5, Z1, K2, Z6
+	VPERMILPS  $0x4e, Z2, Z1
+	VADDPS     Z1, Z2, Z5
+	VSUBPS     Z2, Z1, K2, Z5
+	VPERMILPS  $0x4e, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K2, Z2
+	VSHUFF32X4 $0xb1, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K3, Z3
+	VSHUFF32X4 $0xb1, Z6, Z6, Z1
+	VADDPS     Z1, Z6, Z4
+	VSUBPS     Z6, Z1, K3, Z4
+	VSHUFF32X4 $0xb1, Z5, Z5, Z1
+	VADDPS     Z1, Z5, Z6
+	VSUBPS     Z5, Z1, K3, Z6
+	VSHUFF32X4 $0xb1, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z5
+	VSUBPS     Z2, Z1, K3, Z5
+	VSHUFF32X4 $0x4e, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K4, Z2
+	VSHUFF32X4 $0x4e, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z3
+	VSUBPS     Z4, Z1, K4, Z3
+	VSHUFF32X4 $0x4e, Z6, Z6, Z1
+	VADDPS     Z1, Z6, Z4
+	VSUBPS     Z6, Z1, K4, Z4
+	VSHUFF32X4 $0x4e, Z5, Z5, Z1
+	VADDPS     Z1, Z5, Z6
+	VSUBPS     Z5, Z1, K4, Z6
+	VADDPS     Z3, Z2, Z1
+	VSUBPS     Z3, Z2, Z3
+	VADDPS     Z6, Z4, Z2
+	VSUBPS     Z6, Z4, Z6
+	VADDPS     Z2, Z1, Z4
+	VSUBPS     Z2, Z1, Z2
+	VADDPS     Z6, Z3, Z1
+	VSUBPS     Z6, Z3, Z6
+	VMULPS     Z0, Z4, Z4
+	VMULPS     Z0, Z1, Z1
+	VMULPS     Z0, Z2, Z2
+	VMULPS     Z0, Z6, Z6
+	VMOVUPS    Z4, (SI)
+	VMOVUPS    Z1, 64(SI)
+	VMOVUPS    Z2, 128(SI)
+	VMOVUPS    Z6, 192(SI)
+	ADDQ       $0x00000100, SI
+	SUBQ       $0x40, DI
+	JNE        vectors4
+	JMP        far
+
+lessThan4:
+	CMPQ DX, $0x20
+	JL   lessThan2
+	MOVQ $0x00000080, BX
+
+	// 2 vectors at a time.
+	MOVQ AX, SI
+	MOVQ CX, DI
+
+vectors2:
+	VMOVUPS    (SI), Z1
+	VMOVUPS    64(SI), Z2
+	VPERMILPS  $0xb1, Z1, Z3
+	VADDPS     Z3, Z1, Z4
+	VSUBPS     Z1, Z3, K1, Z4
+	VPERMILPS  $0xb1, Z2, Z1
+	VADDPS     Z1, Z2, Z3
+	VSUBPS     Z2, Z1, K1, Z3
+	VPERMILPS  $0x4e, Z4, Z1
+	VADDPS     Z1, Z4, Z2
+	VSUBPS     Z4, Z1, K2, Z2
+	VPERMILPS  $0x4e, Z3, Z1
+	VADDPS     Z1, Z3, Z4
+	VSUBPS     Z3, Z1, K2, Z4
+	VSHUFF32X4 $0xb1, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z3
+	VSUBPS     Z2, Z1, K3, Z3
+	VSHUFF32X4 $0xb1, Z4, Z4, Z1
+	VADDPS     Z1, Z4, Z2
+	VSUBPS     Z4, Z1, K3, Z2
+	VSHUFF32X4 $0x4e, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z4
+	VSUBPS     Z3, Z1, K4, Z4
+	VSHUFF32X4 $0x4e, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z3
+	VSUBPS     Z2, Z1, K4, Z3
+	VADDPS     Z3, Z4, Z1
+	VSUBPS     Z3, Z4, Z3
+	VMULPS     Z0, Z1, Z1
+	VMULPS     Z0, Z3, Z3
+	VMOVUPS    Z1, (SI)
+	VMOVUPS    Z3, 64(SI)
+	ADDQ       $0x00000080, SI
+	SUBQ       $0x20, DI
+	JNE        vectors2
+	JMP        far
+
+lessThan2:
+	MOVQ $0x00000040, BX
+
+	// 1 vectors at a time.
+	MOVQ AX, SI
+	MOVQ CX, DI
+
+vectors1:
+	VMOVUPS    (SI), Z1
+	VPERMILPS  $0xb1, Z1, Z2
+	VADDPS     Z2, Z1, Z3
+	VSUBPS     Z1, Z2, K1, Z3
+	VPERMILPS  $0x4e, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K2, Z2
+	VSHUFF32X4 $0xb1, Z2, Z2, Z1
+	VADDPS     Z1, Z2, Z3
+	VSUBPS     Z2, Z1, K3, Z3
+	VSHUFF32X4 $0x4e, Z3, Z3, Z1
+	VADDPS     Z1, Z3, Z2
+	VSUBPS     Z3, Z1, K4, Z2
+	VMULPS     Z0, Z2, Z2
+	VMOVUPS    Z2, (SI)
+	ADDQ       $0x40, SI
+	SUBQ       $0x10, DI
+	JNE        vectors1
+	JMP        far
+
+far:
+	// Passes over pairs of vectors, h in bytes. The last one multiplies.
+	SHLQ         $0x02, DX
+	SHLQ         $0x02, CX
+	ADDQ         AX, CX
+	VBROADCASTSS all3f800000<>+0(SB), Z1
+
+pass:
+	CMPQ    BX, DX
+	JGE     end
+	LEAQ    (BX)(BX*1), SI
+	VMOVUPS Z1, Z2
+	CMPQ    SI, DX
+	JL      plain
+	VMOVUPS Z0, Z2
+
+plain:
+	MOVQ AX, DI
+
+pair:
+	LEAQ (DI)(BX*1), R8
+
+vectors:
+	VMOVUPS (DI), Z3
+	VMOVUPS (DI)(BX*1), Z4
+	VADDPS  Z4, Z3, Z5
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  Z2, Z5, Z5
+	VMULPS  Z2, Z3, Z3
+	VMOVUPS Z5, (DI)
+	VMOVUPS Z3, (DI)(BX*1)
+	ADDQ    $0x40, DI
+	CMPQ    DI, R8
+	JL      vectors
+	ADDQ    BX, DI
+	CMPQ    DI, CX
+	JL      pair
+	MOVQ    SI, BX
+	JMP     pass
+
+end:
+	VZEROUPPER
+	RET

@@ -32,12 +32,17 @@ func spill(name string, slot Mem) {
 // broadcastParam loads a float argument into all lanes.
 func broadcastParam(name string) reg.VecVirtual {
 	v := YMM()
+	VBROADCASTSS(paramAddress(name), v)
+	return v
+}
+
+// paramAddress is where a parameter lies.
+func paramAddress(name string) Mem {
 	m, err := Param(name).Resolve()
 	if err != nil {
 		panic(err)
 	}
-	VBROADCASTSS(m.Addr, v)
-	return v
+	return m.Addr
 }
 
 // returnFloat stores lane 0 as the result. Avo's Store would take MOVSS, a legacy SSE instruction,

@@ -28,6 +28,7 @@ func typedKernels() {
 	quantizeKernel()
 	scaleColumnsKernel()
 	rotateKernel()
+	rotateAVX512Kernel()
 }
 
 // Registers by role, beside those of tile.go.
