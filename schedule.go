@@ -60,12 +60,12 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) {
 }
 
 // maxChunkRows is how many rows of a chunk the cache holds with a packed block and a tile of
-// scores.
+// scores: whole tiles, since a rest of few rows takes more time for each.
 func (p *plan) maxChunkRows(t *tuning.Row) int {
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
 	rows := (t.ScratchBytes()/4 - block) / (p.d + 2*p.oStride + factors)
-	return max(minTileRows, rows/splitRows*splitRows)
+	return max(minTileRows, rows/p.tileRows*p.tileRows)
 }
 
 // decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds, or fewer if
@@ -74,7 +74,7 @@ func (p *plan) decideChunks(t *tuning.Row) {
 	rows := p.maxChunkRows(t)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
-	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, splitRows))
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
 	p.headsPerChunk = p.headsBeside(t, rows)
 	p.countChunks()
 }
