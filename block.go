@@ -65,6 +65,9 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	b.first, b.lo, b.hi, b.scanned = first, lo, hi, false
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
+	if p.packed != nil && p.packed.valuesInKeys {
+		return w.loadTurned(p, c, b, first, hi)
+	}
 	if p.int8 {
 		values, scales := w.int8.packing(p).values(w.int8BlockOf(p, c, first))
 		return nil, values, scales

@@ -10,6 +10,11 @@ type CacheConfig struct {
 	ValueDim int    // dimension of values and outputs
 	Capacity int    // tokens that fit, of each sequence
 	Format   Format // F32 is the zero value
+
+	// ValuesInKeys says that the value of a token is the first ValueDim ≤ HeadDim channels of its
+	// key, as in multi-head latent attention (MLA). Only keys are kept, and where tokens are
+	// appended or read, v is the zero Tensor.
+	ValuesInKeys bool
 }
 
 // Cache holds the keys and values of a batch of sequences that grow in step, token by token (a KV
@@ -23,7 +28,8 @@ type CacheConfig struct {
 //
 // All memory is allocated by NewCache: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
 // or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8
-// also two float32 scales for each token and head. [Cache.MemoryUse] says how much. Appending and
+// also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements, and
+// one scale. [Cache.MemoryUse] says how much. Appending and
 // attending allocate only where [Attend] does. From 256 KiB on, the memory is the operating
 // system's and not the Go heap's, so the garbage collector does not count it. Close gives it back;
 // without Close, it goes back some time after the cache has become unreachable.
@@ -41,8 +47,8 @@ type Cache struct {
 	packed packedKV
 }
 
-// NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸ or a cache
-// larger than memory can be, [ErrMemory] for one that the system has no memory for, [ErrOption] for
+// NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸, a cache
+// larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one that the system has no memory for, [ErrOption] for
 // a format that does not exist.
 //
 // Most systems refuse what they cannot back, and back the rest when it is written to. One that is
@@ -52,7 +58,7 @@ func NewCache(c CacheConfig) (*Cache, error) {
 	sizes := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
 	packed, err := openPacked("CacheConfig", c.Format, sizes[:],
-		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, (c.Capacity+Block-1)/Block)
+		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, (c.Capacity+Block-1)/Block, c.ValuesInKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func (c *Cache) Truncate(n int) error {
 // Append adds any number n of tokens to every sequence, after those that it has:
 //
 //	k [Batch, KVHeads, n, HeadDim]
-//	v [Batch, KVHeads, n, ValueDim]
+//	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
 // how many of the tokens exist; what the others hold has no influence. If the cache has no room for
@@ -137,7 +143,7 @@ func (c *Cache) Append(k, v Tensor) error {
 // Read copies tokens back, decoded, from token from on: as many as k and v have positions.
 //
 //	k [Batch, KVHeads, n, HeadDim]
-//	v [Batch, KVHeads, n, ValueDim]
+//	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
 // I8 integers times their scales, keys rotated back with the rounding errors of that. If there are

@@ -303,6 +303,7 @@ func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
 type integers struct {
 	k, v                   Tensor
 	keyScales, valueScales []float32 // [B, H, k.L]
+	unrotate               int       // size of the matrix that outputs are rotated back by
 }
 
 // integersOf is a row as a cache of I8 keeps it.
@@ -332,10 +333,37 @@ func integersOfAll(x Tensor) (Tensor, []float32) {
 }
 
 func newIntegers(k, v Tensor) *integers {
-	var c integers
+	c := integers{unrotate: 1}
 	c.k, c.keyScales = integersOfAll(k)
 	c.v, c.valueScales = integersOfAll(v)
 	return &c
+}
+
+// newLatentIntegers is tokens whose values are the first dv channels of keys.
+func newLatentIntegers(k Tensor, dv int) *integers {
+	c := integers{unrotate: dv & -dv}
+	c.k, c.keyScales = integersOfAll(k)
+	c.v, c.valueScales = firstOf(c.k, dv), c.keyScales
+	return &c
+}
+
+// firstOf is the first d channels of x.
+func firstOf(x Tensor, d int) Tensor {
+	x.D = d
+	return x
+}
+
+// latentRows is x with its rows rotated as keys and queries of I8 are where values are their first
+// dv channels.
+func latentRows(x Tensor, dv int) Tensor {
+	y := contiguous(x)
+	for at := 0; at < len(y.Data); at += x.D {
+		rotateGeneric(y.Data[at:], 1, x.D, dv, dv&-dv)
+		if rest := x.D - dv; rest > 0 {
+			rotateGeneric(y.Data[at+dv:], 1, x.D, rest, rest&-rest)
+		}
+	}
+	return y
 }
 
 // attend computes attention row by row, key by key, as the contract says: the chain over integers,
@@ -567,6 +595,7 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 		st.m[0] = float32(st.m[0] * r.unit)
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
 	}
+	rotateGeneric(st.o, 1, r.v.D, r.v.D, r.unrotate)
 	normalizeGeneric(dst, st.o, st.l, 1, r.v.D, r.v.D, r.v.D)
 	return lse
 }

@@ -309,6 +309,9 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	config := CacheConfig{Batch: 1 + c.IntN(2), KVHeads: 1 + c.IntN(2), HeadDim: 1 + c.IntN(9),
 		ValueDim: 1 + c.IntN(18), Capacity: capacity}
 	config.Format = Format(c.IntN(int(I8) + 1))
+	if config.ValuesInKeys = c.IntN(3) == 0; config.ValuesInKeys {
+		config.HeadDim += config.ValueDim - 1
+	}
 	cache, err := NewCache(config)
 	if err != nil {
 		t.Fatal(err)
@@ -318,20 +321,44 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	return &cachePlay{t, c, cache, newTokens(config)}
 }
 
-// rotation is the size of the matrix that keys and queries are multiplied by.
+// rotation is the size of the largest matrix that keys and queries are multiplied by.
 func (p *cachePlay) rotation() int {
-	if d := p.model.config.HeadDim; p.model.config.Format == I8 {
-		return d & -d
+	g := &p.model.config
+	switch rest := g.HeadDim - g.ValueDim; {
+	case g.Format != I8:
+		return 1
+	case g.ValuesInKeys:
+		return max(g.ValueDim&-g.ValueDim, rest&-rest)
 	}
-	return 1
+	return g.HeadDim & -g.HeadDim
 }
 
 // rotated is x with its rows rotated as the cache's keys are.
 func (p *cachePlay) rotated(x Tensor) Tensor {
-	if p.rotation() == 1 {
+	switch g := &p.model.config; {
+	case p.rotation() == 1:
 		return contiguous(x)
+	case g.ValuesInKeys:
+		return latentRows(x, g.ValueDim)
 	}
 	return rotatedRows(x)
+}
+
+// zeroValues is a tensor for values of so many tokens: the zero Tensor if they are part of keys.
+func (p *cachePlay) zeroValues(n int) Tensor {
+	g := &p.model.config
+	if g.ValuesInKeys {
+		return Tensor{}
+	}
+	return zeros(g.Batch, g.KVHeads, n, g.ValueDim)
+}
+
+// addRounded adds tokens to the model as the cache keeps them, but for integers.
+func (p *cachePlay) addRounded(k, v Tensor, add func(k, v Tensor)) {
+	if k = p.rounded(p.rotated(k)); p.model.config.ValuesInKeys {
+		v = firstOf(k, p.model.config.ValueDim)
+	}
+	add(k, p.rounded(v))
 }
 
 // rounded is x in numbers of the cache's type.
@@ -400,7 +427,11 @@ func (p *cachePlay) draw(b, h, l, d int) Tensor {
 
 func (p *cachePlay) tokens(batch, n int) (k, v Tensor) {
 	g := &p.model.config
-	return p.draw(batch, g.KVHeads, n, g.HeadDim), p.draw(batch, g.KVHeads, n, g.ValueDim)
+	k = p.draw(batch, g.KVHeads, n, g.HeadDim)
+	if !g.ValuesInKeys {
+		v = p.draw(batch, g.KVHeads, n, g.ValueDim)
+	}
+	return k, v
 }
 
 // append adds n tokens.
@@ -411,7 +442,7 @@ func (p *cachePlay) append(n int) {
 		return
 	}
 	p.want(p.cache.Append(k, v), nil)
-	p.model.add(p.rounded(p.rotated(k)), p.rounded(v))
+	p.addRounded(k, v, p.model.add)
 }
 
 // scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
@@ -429,7 +460,7 @@ func (p *cachePlay) read() {
 	tokens := p.model.k.L
 	from := p.IntN(tokens + 1)
 	n, g := p.IntN(tokens-from+1), &p.model.config
-	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), zeros(g.Batch, g.KVHeads, n, g.ValueDim)
+	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), p.zeroValues(n)
 	p.want(p.cache.Read(k, v, tokens-n+1), ErrLength)
 	p.want(p.cache.Read(k, v, -1), ErrLength)
 	p.want(p.cache.Read(k, v, from), nil)
@@ -438,7 +469,9 @@ func (p *cachePlay) read() {
 		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
 	}
 	mustEqualBits(p, "keys", k.Data, p.rotated(wantK).Data)
-	mustEqualBits(p, "values", v.Data, wantV.Data)
+	if !g.ValuesInKeys {
+		mustEqualBits(p, "values", v.Data, wantV.Data)
+	}
 }
 
 // decoded is integers times their scales.
@@ -461,13 +494,25 @@ func (p *cachePlay) appendWrong() {
 	k, v := p.tokens(p.model.config.Batch, n)
 	spoiled := []*Tensor{&k, &v}[p.IntN(2)]
 	wanted := ErrCapacity
+	if p.model.config.ValuesInKeys {
+		if spoiled = &k; p.IntN(4) == 0 {
+			kind, spoiled, wanted = 4, nil, ErrShape
+			if v = p.draw(k.B, k.H, k.L, p.model.config.ValueDim); p.IntN(2) == 0 {
+				v = Tensor{D: 1} // without elements, but not the zero Tensor
+			}
+		}
+	}
 	switch kind {
 	case 1:
 		spoiled.Data, wanted = spoiled.Data[1:], ErrLength
 	case 2:
 		spoiled.SL, wanted = -1, ErrStride
 	case 3:
-		n := []*int{&spoiled.B, &spoiled.H, &spoiled.L, &spoiled.D}[p.IntN(4)]
+		sizes := []*int{&spoiled.B, &spoiled.H, &spoiled.D, &spoiled.L}
+		if p.model.config.ValuesInKeys {
+			sizes = sizes[:3] // nothing says how many keys there are
+		}
+		n := sizes[p.IntN(len(sizes))]
 		*n, wanted = *n-1, ErrShape
 	}
 	p.want(p.cache.Append(k, v), wanted)
@@ -483,7 +528,13 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	if p.IntN(4) == 0 {
 		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
+	opt.Int8 = p.integers()
 	return dst, q, opt
+}
+
+// integers draws whether a call over finite numbers is in integers.
+func (p *cachePlay) integers() bool {
+	return p.model.config.Format == I8 && (p.kind == normal || p.kind == coarse) && p.IntN(3) == 0
 }
 
 func (p *cachePlay) attend() {
@@ -501,7 +552,12 @@ func (p *cachePlay) attend() {
 
 // define is what attending over the cache should give.
 func (p *cachePlay) define(dst, q Tensor, opt *Options) {
-	if q = p.rotated(q); p.model.config.Format == I8 {
+	g := &p.model.config
+	switch q = p.rotated(q); {
+	case g.Format == I8 && g.ValuesInKeys:
+		newLatentIntegers(contiguous(p.model.k), g.ValueDim).attend(dst, q, opt)
+		return
+	case g.Format == I8:
 		newIntegers(contiguous(p.model.k), contiguous(p.model.v)).attend(dst, q, opt)
 		return
 	}

@@ -108,8 +108,8 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	if p.packed != nil && p.packed.rotation > 1 {
-		rotateAll(q, p.packed.rotation)
+	if p.packed != nil && p.packed.rotates() {
+		p.packed.rotate(q)
 	}
 	if p.int8 {
 		if rotation := p.d & -p.d; p.packed == nil && rotation > 1 {
@@ -142,6 +142,9 @@ func (w *scratch) finishHead(p *plan, c *chunk) {
 		w.mergeSinks(p, c)
 	}
 	total, step := &w.total, 1
+	if p.unrotate > 1 {
+		rotate(total.o[c.at*p.oStride:], c.rows, p.oStride, p.dv, p.unrotate)
+	}
 	if p.group == 1 {
 		step = c.rows // they follow each other in dst, too
 	}

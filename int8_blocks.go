@@ -17,7 +17,7 @@ const maxKeptBytes = 8 << 20
 // fit makes the memory large enough for a call, and forgets the blocks of the call before.
 func (x *int8Blocks) fit(p *plan) {
 	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
-		x.format = newPackedKV(I8, 1, p.d, p.dv)
+		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
 	}
 	n := 0
 	if p.chunksPerHead > 1 {

@@ -40,7 +40,9 @@ func (w *tokenWriter) write(s *packedKV, t *pages.Table, k, v *Tensor, entry, at
 			n := min(k.L-i, Block-j%Block)
 			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
 			w.writeKeys(s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
-			w.writeValues(s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+			if !s.valuesInKeys {
+				w.writeValues(s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+			}
 			i += n
 		}
 	}
@@ -83,10 +85,10 @@ func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j i
 
 // quantizeKeys rotates m keys and makes integers of them, rows of so many bytes.
 func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
-	if s.rotation > 1 {
+	if s.rotates() {
 		rows := w.row[:m*s.d]
 		copyRows(rows, k, m, s.d, stride)
-		rotateAll(rows, s.rotation)
+		s.rotate(rows)
 		k, stride = rows, s.d
 	}
 	if s.d < width {
@@ -97,10 +99,10 @@ func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, 
 
 // writeKey writes key j of a block.
 func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int, k []float32) {
-	if s.rotation > 1 {
+	if s.rotates() {
 		copy(w.row, k)
 		k = w.row[:s.d]
-		rotate(k, 1, s.d, s.d, s.rotation)
+		s.rotate(k)
 	}
 	switch s.format {
 	case F32:
@@ -194,13 +196,16 @@ func (s *packedKV) read(t *pages.Table, k, v *Tensor, entry, from int) {
 		for i := range k.L {
 			j := from + i
 			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
-			s.readToken(k.row(entry, h, i), v.row(entry, h, i), x, j%Block)
+			s.readKey(k.row(entry, h, i), x, j%Block)
+			if !s.valuesInKeys {
+				s.readValue(v.row(entry, h, i), x, j%Block)
+			}
 		}
 	}
 }
 
-// readToken decodes token j of block x.
-func (s *packedKV) readToken(k, v []float32, x []byte, j int) {
+// readKey decodes key j of block x.
+func (s *packedKV) readKey(k []float32, x []byte, j int) {
 	keys, scales := s.keys(x)
 	layout := scoreLayout(s.format, s.d, Block)
 	for x := range k {
@@ -209,11 +214,15 @@ func (s *packedKV) readToken(k, v []float32, x []byte, j int) {
 	if scales != nil {
 		scaleBy(k, scales[j])
 	}
-	if s.rotation > 1 {
-		rotate(k, 1, s.d, s.d, s.rotation)
+	if s.rotates() {
+		s.rotate(k)
 	}
+}
+
+// readValue decodes value j of block x.
+func (s *packedKV) readValue(v []float32, x []byte, j int) {
 	values, scales := s.values(x)
-	layout = s.valueLayout(Block)
+	layout := s.valueLayout(Block)
 	for c := range v {
 		v[c] = elementOf(s.format, values, placeOf(s.format, &layout, j, c))
 	}

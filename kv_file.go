@@ -14,19 +14,21 @@ import (
 // blank makes zero what of block x is not of its tokens lo to hi−1. It reports whether anything was
 // not zero.
 func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
-	keys, values := x[:s.keyBytes], x[s.keyBytes:]
+	keys, values := x[:s.keyBytes], x[s.keyBytes:s.block]
 	keyLayout, valueLayout := scoreLayout(s.format, s.d, Block), s.valueLayout(Block)
 	for j := range Block {
 		d, dv := s.d, s.dv // what stays
 		if j < lo || j >= hi {
 			d, dv = 0, 0
 			found = s.blankScale(keys, j) || found
-			found = s.blankScale(values, j) || found
+			if !s.valuesInKeys {
+				found = s.blankScale(values, j) || found
+			}
 		}
 		for i := d; i < roundUp(s.d, s.group); i++ {
 			found = wipe(keys, placeOf(s.format, &keyLayout, i, j), s.bytes) || found
 		}
-		for c := dv; c < s.cols; c++ {
+		for c := dv; c < s.cols && !s.valuesInKeys; c++ {
 			found = wipe(values, placeOf(s.format, &valueLayout, j, c), s.bytes) || found
 		}
 	}
@@ -58,6 +60,9 @@ func (s *packedKV) littleEndian(x []byte) {
 // swapBytes turns the order of the bytes of each number of block x.
 func (s *packedKV) swapBytes(x []byte) {
 	for _, part := range [...][]byte{x[:s.keyBytes], x[s.keyBytes:]} {
+		if len(part) == 0 {
+			continue // values are part of keys
+		}
 		scales := len(part) - s.scaleBytes
 		swapEach(part[:scales], s.bytes)
 		swapEach(part[scales:], 4)
@@ -79,6 +84,9 @@ func (s *packedKV) faultOfIntegers(x []byte) string {
 	keys, scales := s.keys(x)
 	if fault := faultOf("key", keys, scales); fault != "" {
 		return fault
+	}
+	if s.valuesInKeys {
+		return ""
 	}
 	values, scales := s.values(x)
 	return faultOf("value", values, scales)

@@ -23,6 +23,7 @@ type source struct {
 //	        I8: [Block/panel][HeadDim/4][panel][4], then float32 scales [Block]
 //	values  F32, F16, BF16: [ValueDim/panel][Block][panel]
 //	        I8: [Block/4][ValueDim][4], then float32 scales [Block]
+//	        none where values are part of keys, see kv_latent.go
 //
 // ValueDim goes up to a multiple of panel, and HeadDim/4 to a whole number.
 //
@@ -39,6 +40,9 @@ type packedKV struct {
 	cols     int // ValueDim in whole panels
 	rotation int // size of the Walsh–Hadamard matrix that keys are multiplied by; 1: as they are
 
+	valuesInKeys bool // values are the first ValueDim channels of keys, which are rotated apart:
+	rotationRest int  // those behind, by a matrix of this size
+
 	scaleBytes int // of the scales of a block's keys, and of its values
 	keyBytes   int // of a block's keys, scales included
 	block      int // of a block
@@ -46,17 +50,23 @@ type packedKV struct {
 }
 
 // newPackedKV describes blocks of a format; they have no memory yet.
-func newPackedKV(f Format, heads, d, dv int) packedKV {
-	s := packedKV{format: f, formatTraits: *f.traits(), heads: heads, d: d, dv: dv, rotation: 1}
+func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
+	s := packedKV{format: f, formatTraits: *f.traits(), heads: heads, d: d, dv: dv, rotation: 1,
+		valuesInKeys: valuesInKeys, rotationRest: 1}
 	s.cols = roundUp(dv, panel)
-	if s.rotated {
+	switch {
+	case s.rotated && valuesInKeys:
+		s.rotation, s.rotationRest = dv&-dv, max(1, (d-dv)&-(d-dv))
+	case s.rotated:
 		s.rotation = d & -d
 	}
 	if s.scaled {
 		s.scaleBytes = 4 * Block
 	}
 	s.keyBytes = Block*roundUp(d, s.group)*s.bytes + s.scaleBytes
-	s.block = s.keyBytes + Block*s.cols*s.bytes + s.scaleBytes
+	if s.block = s.keyBytes; !valuesInKeys {
+		s.block += Block*s.cols*s.bytes + s.scaleBytes
+	}
 	return s
 }
 

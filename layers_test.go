@@ -20,11 +20,11 @@ var layerTable = []layers.Layer{
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span block block_full block_options int8 int8_blocks weights merge
+	{Name: "engine", Files: `chunk prefix_group span block block_full block_options block_turned int8 int8_blocks weights merge
 		scratch prefetch`},
-	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
+	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file kv_latent"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_int8 kernel_int8_amd64 kernel_int8_generic integer_rows
+		kernel_prefetch kernel_turn kernel_int8 kernel_int8_amd64 kernel_int8_generic integer_rows
 		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
 		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
 	{Name: "tuning", Files: "tuning"},

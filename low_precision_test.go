@@ -248,7 +248,7 @@ func matrixProduct(t *testing.T, a, w Tensor, c MatrixConfig) []float32 {
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
 	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
-		s := newPackedKV(kind, heads, 128, 128)
+		s := newPackedKV(kind, heads, 128, 128, false)
 		if got := heads * tokens / Block * s.block; got != want<<20 {
 			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
 		}

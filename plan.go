@@ -24,6 +24,7 @@ type plan struct {
 	unit        float32 // of scores and maxima: 1 if natural, else the scale
 	c           float32 // unit·log₂e, for powers of 2
 	int8        bool    // products are sums of integers; each row has its unit, see int8.go
+	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded

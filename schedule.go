@@ -199,14 +199,15 @@ func (p *plan) queriesPacked() bool {
 
 // decidePacked says how blocks of a cache or store are read.
 func (p *plan) decidePacked(t *tuning.Row) {
-	p.queriesInPlace = p.queriesInPlace && p.packed.rotation <= 1
+	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates()
 	p.full = p.fullKernels(t) && !p.packed.scaled
 	switch {
+	case p.packed.format == F32 && p.packed.valuesInKeys:
 	case p.packed.format == F32 && p.full:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	case p.packed.format != F32 && !p.pairwise():
 		p.typedRows = maxTypedRows
-		if p.plainScores() {
+		if p.plainScores() && !p.packed.valuesInKeys {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 	}
@@ -277,11 +278,13 @@ func (p *plan) tokenBytes() float64 {
 
 // keyBytes is how much memory a key and its value are.
 func (p *plan) keyBytes() float64 {
-	size := 4
+	size, elements := 4, float64(p.d+p.dv)
 	if p.packed != nil {
-		size = p.packed.bytes
+		if size = p.packed.bytes; p.packed.valuesInKeys {
+			elements = float64(p.d)
+		}
 	}
-	return float64(size) * float64(p.d+p.dv)
+	return float64(size) * elements
 }
 
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and

@@ -83,7 +83,7 @@ func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.packed == nil || p.packed.format != F32, int8: p.int8}
+		packs: p.packed == nil || p.packed.format != F32 || p.packed.valuesInKeys, int8: p.int8}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}

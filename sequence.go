@@ -106,7 +106,7 @@ func (s *Sequence) PagesFor(n int) int {
 // Append adds n tokens:
 //
 //	k [1, KVHeads, n, HeadDim]
-//	v [1, KVHeads, n, ValueDim]
+//	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // If the store has too few free pages, the error is [ErrCapacity], says how many are missing, and
 // nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
@@ -186,7 +186,7 @@ func (s *Sequence) Fork() *Sequence {
 // Read copies tokens back, decoded, from position from on: as many as k and v have positions.
 //
 //	k [1, KVHeads, n, HeadDim]
-//	v [1, KVHeads, n, ValueDim]
+//	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // What [Cache.Read] says of formats holds here, too. If these tokens are not there, the error is
 // [ErrLength].

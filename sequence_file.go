@@ -25,10 +25,11 @@ import (
 // What of a block is no token, or a column or dimension that tokens do not have, is zero. So the
 // same tokens are the same bytes, and no byte is of another sequence.
 //
-// Version 2 belongs to version 2 of the numeric contract, which fixes Block, and to keys of I8 that
+// Version 3 is of a store with ValuesInKeys, whose blocks have no values. Version 2 belongs to version 2 of the numeric contract, which fixes Block, and to keys of I8 that
 // are always rotated; in version 1 they were where a mark said so.
 const (
 	sequenceMagic  = "attnSeq\x02"
+	latentMagic    = "attnSeq\x03"
 	sequenceFields = 6
 	sequenceHeader = len(sequenceMagic) + 4*sequenceFields // without its checksum
 )
@@ -62,7 +63,11 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 
 // putHeader makes the header of a file, without its checksum.
 func putHeader(x []byte, c *StoreConfig, t *pages.Table) []byte {
-	x = append(x[:0], sequenceMagic...)
+	magic := sequenceMagic
+	if c.ValuesInKeys {
+		magic = latentMagic
+	}
+	x = append(x[:0], magic...)
 	for _, n := range [sequenceFields]int{
 		int(c.Format), c.KVHeads, c.HeadDim, c.ValueDim, t.First(), t.Len()} {
 		x = binary.LittleEndian.AppendUint32(x, uint32(n))
@@ -76,7 +81,7 @@ func putHeader(x []byte, c *StoreConfig, t *pages.Table) []byte {
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the
 // free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of
-// another shape is [ErrShape], of another format [ErrOption]. What Save cannot have written is
+// another shape is [ErrShape], of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is
 // [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too
 // few. Other errors of r are wrapped. After any error the tokens are those that there were.
 func (s *Sequence) Load(r io.Reader) (n int64, err error) {
@@ -132,7 +137,7 @@ func readHeader(f *frames.Reader, c *StoreConfig) (first, length int, err error)
 	for i := range head {
 		head[i] = int(binary.LittleEndian.Uint32(x[len(sequenceMagic)+4*i:]))
 	}
-	return head[4], head[5], checkFields(&head, c)
+	return head[4], head[5], checkFields(&head, string(x[:len(latentMagic)]) == latentMagic, c)
 }
 
 // checkSequenceMagic makes sure that a file is one of this version.
@@ -141,15 +146,15 @@ func checkSequenceMagic(magic string) error {
 	switch {
 	case magic[:version] != sequenceMagic[:version]:
 		return fail(ErrFormat, "the file begins with %q, want %q", magic, sequenceMagic)
-	case magic[version] != sequenceMagic[version]:
-		return fail(ErrFormat, "the file is version %d of the form, want version %d",
-			magic[version], sequenceMagic[version])
+	case magic[version] != sequenceMagic[version] && magic[version] != latentMagic[version]:
+		return fail(ErrFormat, "the file is version %d of the form, want version %d or %d",
+			magic[version], sequenceMagic[version], latentMagic[version])
 	}
 	return nil
 }
 
 // checkFields makes sure that a header is one, and that its sequence fits the store.
-func checkFields(head *[sequenceFields]int, c *StoreConfig) error {
+func checkFields(head *[sequenceFields]int, valuesInKeys bool, c *StoreConfig) error {
 	for i, f := range [sequenceFields]struct {
 		name     string
 		min, max int
@@ -165,6 +170,10 @@ func checkFields(head *[sequenceFields]int, c *StoreConfig) error {
 	}
 	if f := Format(head[0]); f != c.Format {
 		return fail(ErrOption, "the file's Format is %v, want the store's %v", f, c.Format)
+	}
+	if valuesInKeys != c.ValuesInKeys {
+		return fail(ErrOption, "the file's ValuesInKeys is %t, want the store's %t", valuesInKeys,
+			c.ValuesInKeys)
 	}
 	for i, size := range [...]namedSize{
 		{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim}, {"ValueDim", c.ValueDim}} {

@@ -229,7 +229,7 @@ func TestSequenceFileGolden(t *testing.T) {
 // too.)
 func TestSwapBytes(t *testing.T) {
 	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4} {
-		s := newPackedKV(kind, 1, 4, 16)
+		s := newPackedKV(kind, 1, 4, 16, false)
 		x := make([]byte, s.block)
 		want := make([]byte, s.block)
 		for i := range x {
@@ -349,7 +349,7 @@ func TestSequenceFileHostile(t *testing.T) {
 		want error
 		text string
 	}{
-		{F32, 7, []byte{1}, ErrFormat, "the file is version 1 of the form, want version 2"},
+		{F32, 7, []byte{1}, ErrFormat, "the file is version 1 of the form, want version 2 or 3"},
 		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x02", want "attnSeq\x02"`},
 		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
 		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 3"},

@@ -15,7 +15,8 @@ import (
 //   - every merged part but the last holds a multiple of [Segment] keys, and begins, counted in
 //     segments from the first key of the whole, at a multiple of a power of two that is at least
 //     its length: for example parts of 4 segments each, with a last one of up to 4;
-//   - all Updates have their scores in the same unit, see [State.Update].
+//   - all Updates have their scores in the same unit, see [State.Update], and are over values that
+//     are rotated, as those of a [Store] of I8 with ValuesInKeys are, or none is.
 //
 // Otherwise it is the same sum in another order, with rounding errors of the same size. (And where
 // a sum overflows, or a score of −Inf meets a value that is NaN or infinite, it may be NaN in one
@@ -35,6 +36,8 @@ type State struct {
 	spare []nodeRows  // memory of nodes that there were, or will be
 	unit  float32     // of the maxima: of the first Update's scores; 0 if there was none
 	units []float32   // of each row's maxima, after Updates with Int8; else empty
+
+	rotated bool // outputs are sums of rotated values, see kv_latent.go
 
 	sinks []float32 // one per head, empty if there are none
 
@@ -65,6 +68,7 @@ func (s *State) Reset() {
 		s.spare = append(s.spare, s.nodes[i].nodeRows)
 	}
 	s.keys, s.unit, s.units, s.nodes, s.sinks = 0, 0, s.units[:0], s.nodes[:0], s.sinks[:0]
+	s.rotated = false
 }
 
 // Update adds a chunk of any number of keys, which follow those of the Updates before:
@@ -85,6 +89,10 @@ func (s *State) Reset() {
 // the Scale, or with Int8 of the Scale times the scale of the row's query. The first Update decides
 // which the state has. An Update in another unit brings both to natural units, with one rounding of
 // each maximum.
+//
+// Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
+// An Update over values that are not, or the other way round, first rotates the outputs so far, with
+// rounding errors of that.
 //
 // Update allocates when the number of keys passes a power of two of segments that it has not
 // reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
@@ -135,6 +143,7 @@ func (s *State) beginAdd(p *plan) error {
 	w := scratches.Get().(*scratch)
 	s.fixUnit(w, p)
 	scratches.Put(w)
+	s.fixRotation(p.unrotate > 1)
 	return nil
 }
 
@@ -257,8 +266,8 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 
 // Merge adds the keys of t, which follow those of s. It does not change t. The merged state is what
 // s would be had it seen the keys of t itself, if the parts are cut as [State] says; otherwise it
-// is the same sum in another order. States in different units are brought to natural units, as by
-// [State.Update]. The states must be of the same shape, or the error is [ErrShape], and have the
+// is the same sum in another order. States in different units are brought to natural units, and
+// outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same shape, or the error is [ErrShape], and have the
 // same sinks, if they have any, or it is [ErrOption]. It is [ErrMemory] if the system has no
 // memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
@@ -294,6 +303,7 @@ func (s *State) mergeNodes(t *State) {
 		nodes[i] = stateNode{keys, s.newRows()}
 		nodes[i].copy(&from.state, s.rows(), s.d)
 	}
+	s.fixRotations(t, nodes)
 	switch {
 	case s.unit == 0:
 		s.unit, s.units = t.unit, append(s.units, t.units...)
@@ -337,7 +347,9 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := p.initOptions(&opt); err != nil {
 		return err
 	}
-	p.int8 = len(s.units) > 0
+	if p.int8 = len(s.units) > 0; s.rotated {
+		p.unrotate = s.rotation()
+	}
 	if !dst.empty() {
 		s.finish(&p)
 	}

@@ -16,7 +16,7 @@ import (
 //	u32       keys
 //	f32       the unit of maxima, 0 if no key was seen
 //	u32       nodes
-//	u32       1 if sinks follow, else 0
+//	u32       marks: 1 if sinks follow, plus 2 if outputs are rotated (kv_latent.go)
 //	f32       sinks, h of them
 //	f32       in version 3: the unit of each row's maxima
 //	          for each node, in the order of their keys:
@@ -30,6 +30,7 @@ const (
 	stateMagic  = "attnSta\x02"
 	unitsMagic  = "attnSta\x03"
 	stateHeader = len(stateMagic) + 8*4
+	rotatedMark = 2
 )
 
 // MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary. A state
@@ -51,6 +52,10 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
 	}
 	data = slices.Grow(data, size)
+	marks := uint32(min(1, len(s.sinks)))
+	if s.rotated {
+		marks |= rotatedMark
+	}
 	magic := stateMagic
 	if len(s.units) > 0 {
 		magic = unitsMagic
@@ -58,7 +63,7 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	data = append(data, magic...)
 	for _, n := range [...]uint32{
 		uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
-		math.Float32bits(s.unit), uint32(len(s.nodes)), uint32(min(1, len(s.sinks)))} {
+		math.Float32bits(s.unit), uint32(len(s.nodes)), marks} {
 		data = binary.LittleEndian.AppendUint32(data, n)
 	}
 	data = appendFloats(data, s.sinks)
@@ -115,7 +120,8 @@ func (s *State) UnmarshalBinary(data []byte) error {
 		return fail(ErrFormat, "%v", err)
 	}
 	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
-	nodes, sinks, units := int(head[6]), int(head[7]), 0
+	nodes, sinks, units := int(head[6]), int(head[7]&^rotatedMark), 0
+	t.rotated = head[7]&rotatedMark != 0
 	if string(data[:len(unitsMagic)]) == unitsMagic {
 		units = t.rows()
 	}
@@ -177,6 +183,10 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 	}
 	if sinks > 1 || sinks == 1 && s.h == 0 {
 		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
+	}
+	if s.rotated && (nodes == 0 || s.rotation() == 1) {
+		return fail(ErrFormat, "outputs of %d nodes and %d dimensions are marked as rotated, want none "+
+			"to be", nodes, s.d)
 	}
 	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
 	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h+units {

@@ -6,7 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// The units of a State's maxima. Products that are sums of integers have a unit for each row.
+// The units of a State's maxima, and whether its outputs are rotated. Products that are sums of
+// integers have a unit for each row.
 
 // fixUnit makes the state's unit and the plan's the same.
 func (s *State) fixUnit(w *scratch, p *plan) {
@@ -31,8 +32,10 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 	units, q := x.all[:p.batch*p.heads*p.lq], w.q[:p.d]
 	for r := range units {
 		copy(q, p.q.Data[p.q.offset(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq):])
-		if rotation := p.d & -p.d; rotation > 1 { // that of views and of I8
-			rotate(q, 1, p.d, p.d, rotation)
+		if p.packed != nil {
+			p.packed.rotate(q)
+		} else if rotation := p.d & -p.d; rotation > 1 {
+			rotateAll(q, rotation)
 		}
 		units[r] = p.int8Unit(quantizeToken(x.row[:p.d], q))
 	}
@@ -70,5 +73,35 @@ func (s *State) nodeToNatural(node *stateNode) {
 	}
 	if len(s.units) == 0 {
 		node.toNatural(0, s.rows(), s.unit)
+	}
+}
+
+// A State's outputs over values that are rotated (kv_latent.go) stay rotated until Finish, so that
+// parts which travel merge as they are. The matrix is its own inverse.
+
+// rotation is the size of the matrix that values of the state's dimension are rotated by.
+func (s *State) rotation() int { return s.d & -s.d }
+
+// fixRotation makes outputs so far rotated, or not, as the values that come next.
+func (s *State) fixRotation(rotated bool) {
+	if s.rotated != rotated {
+		s.rotateNodes(s.nodes)
+	}
+	s.rotated = rotated
+}
+
+// fixRotations makes copies of t's nodes rotated if those of s are.
+func (s *State) fixRotations(t *State, copies []stateNode) {
+	if s.unit == 0 {
+		s.rotated = t.rotated
+	} else if s.rotated != t.rotated {
+		s.rotateNodes(copies)
+	}
+}
+
+// rotateNodes rotates the outputs of nodes, or back.
+func (s *State) rotateNodes(nodes []stateNode) {
+	for i := range nodes {
+		rotateAll(nodes[i].o[:s.rows()*s.d], s.rotation())
 	}
 }

@@ -9,6 +9,8 @@ type StoreConfig struct {
 	ValueDim int    // dimension of values and outputs
 	Pages    int    // a page holds Block tokens of all heads
 	Format   Format // F32 is the zero value
+
+	ValuesInKeys bool // values are the first ValueDim channels of keys, see CacheConfig
 }
 
 // Store is a fixed number of pages for the keys and values of many sequences (a paged KV cache). A
@@ -30,15 +32,15 @@ type Store struct {
 // A page of the store is a block of each head.
 const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 
-// NewStore allocates a store without sequences. The error is [ErrShape] for a size outside 1 to 2²⁸
-// or a store larger than memory can be, [ErrMemory] for one that the system has no memory for,
+// NewStore allocates a store without sequences. The error is [ErrShape] for a size outside 1 to
+// 2²⁸, a store larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one that the system has no memory for,
 // [ErrOption] for a format that does not exist. What [NewCache] says of memory holds for a store,
 // too.
 func NewStore(c StoreConfig) (*Store, error) {
 	sizes := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}
 	packed, err := openPacked("StoreConfig", c.Format, sizes[:],
-		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages)
+		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages, c.ValuesInKeys)
 	if err != nil {
 		return nil, err
 	}

@@ -62,6 +62,9 @@ func newStorePlay(t *testing.T, c *trial) *storePlay {
 		p.config.Pages = 2*Segment/Block + c.IntN(8) // more than a segment
 	}
 	p.config.Format = Format(c.IntN(int(I8) + 1))
+	if p.config.ValuesInKeys = c.IntN(3) == 0; p.config.ValuesInKeys {
+		p.config.HeadDim += p.config.ValueDim - 1
+	}
 	var err error
 	if p.store, err = NewStore(p.config); err != nil {
 		t.Fatal(err)
@@ -77,8 +80,7 @@ func (p *storePlay) join(s *Sequence) *modelSequence {
 	m := &modelSequence{Sequence: s}
 	m.cachePlay = cachePlay{T: p.T, trial: p.trial,
 		model: newTokens(CacheConfig{Batch: 1, KVHeads: g.KVHeads, HeadDim: g.HeadDim,
-			ValueDim: g.ValueDim,
-			Capacity: 1, Format: g.Format})}
+			ValueDim: g.ValueDim, Capacity: 1, Format: g.Format, ValuesInKeys: g.ValuesInKeys})}
 	p.live = append(p.live, m)
 	return m
 }
@@ -187,7 +189,7 @@ func (p *storePlay) want(err, kind error) {
 // append adds tokens, or finds that there is no room.
 func (p *storePlay) append(s *modelSequence, n int) {
 	g := &p.config
-	k, v := s.draw(1, g.KVHeads, n, g.HeadDim), s.draw(1, g.KVHeads, n, g.ValueDim)
+	k, v := s.tokens(1, n)
 	if g.Format == I8 && !(s.scales(k, s.rotation()) && s.scales(v, 1)) {
 		p.want(s.Append(k, v), ErrOption)
 		return
@@ -203,7 +205,7 @@ func (p *storePlay) append(s *modelSequence, n int) {
 		return
 	}
 	p.want(s.Append(k, v), nil)
-	s.add(s.rounded(s.rotated(k)), s.rounded(v))
+	s.addRounded(k, v, s.add)
 }
 
 // pagesFor counts pages one token at a time.
@@ -265,7 +267,7 @@ func (p *storePlay) checkPages() {
 func (p *storePlay) read(s *modelSequence) {
 	from := s.first + p.IntN(s.length()-s.first+1)
 	n, g := p.IntN(s.length()-from+1), &p.config
-	k, v := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim)
+	k, v := zeros(1, g.KVHeads, n, g.HeadDim), s.zeroValues(n)
 	p.want(s.Read(k, v, s.length()-n+1), ErrLength)
 	p.want(s.Read(k, v, s.first-1), ErrLength)
 	p.want(s.Read(k, v, from), nil)
@@ -274,7 +276,9 @@ func (p *storePlay) read(s *modelSequence) {
 		wantK, wantV = decoded(integersOfAll(wantK)), decoded(integersOfAll(wantV))
 	}
 	mustEqualBits(p.T, "keys", k.Data, s.rotated(wantK).Data)
-	mustEqualBits(p.T, "values", v.Data, wantV.Data)
+	if !g.ValuesInKeys {
+		mustEqualBits(p.T, "values", v.Data, wantV.Data)
+	}
 }
 
 // file writes a sequence, and reads it into some sequence, itself perhaps.
@@ -312,7 +316,7 @@ func (p *storePlay) file(s *modelSequence) {
 // wrong makes calls that must change nothing.
 func (p *storePlay) wrong(s *modelSequence) {
 	g := &p.config
-	k, v := zeros(1, g.KVHeads, 1, g.HeadDim), zeros(1, g.KVHeads, 1, g.ValueDim)
+	k, v := zeros(1, g.KVHeads, 1, g.HeadDim), s.zeroValues(1)
 	switch p.IntN(7) {
 	case 0:
 		p.want(s.Sequence.Truncate(s.length()+1), ErrLength)
@@ -326,8 +330,11 @@ func (p *storePlay) wrong(s *modelSequence) {
 		k.H--
 		p.want(s.Append(k, v), ErrShape)
 	case 3:
-		v.SL = -1
-		p.want(s.Append(k, v), ErrStride)
+		wanted := ErrStride
+		if v.SL = -1; g.ValuesInKeys {
+			wanted = ErrShape
+		}
+		p.want(s.Append(k, v), wanted)
 	case 4:
 		for _, s := range p.gone {
 			p.want(s.Append(k, v), ErrClosed)
@@ -340,7 +347,9 @@ func (p *storePlay) wrong(s *modelSequence) {
 		big := BHLD(make([]float32, g.HeadDim+g.ValueDim), 1, 1, 1, g.HeadDim+g.ValueDim)
 		big.H, big.L, big.SH, big.SL = g.KVHeads, g.Pages*Block+1, 0, 0
 		k, v = big, big
-		k.D, v.D = g.HeadDim, g.ValueDim
+		if k.D, v.D = g.HeadDim, g.ValueDim; g.ValuesInKeys {
+			v = Tensor{}
+		}
 		p.want(s.Append(k, v), ErrCapacity)
 	}
 }
@@ -426,6 +435,7 @@ func (p *storePlay) call() *storeCall {
 	if p.IntN(4) == 0 {
 		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
+	c.opt.Int8 = p.live[0].integers()
 	return c
 }
 
@@ -509,15 +519,16 @@ func (p *storePlay) update(s *modelSequence) {
 	g := &p.config
 	q := s.draw(1, g.KVHeads, 1+p.IntN(3), g.HeadDim)
 	want, wantLSE := zeros(1, q.H, q.L, g.ValueDim), nans(q.H*q.L)
-	opt := Options{QueryLens: []int{q.L}, LSE: wantLSE}
+	opt := Options{QueryLens: []int{q.L}, LSE: wantLSE, Int8: s.integers()}
+	plain := Options{Int8: opt.Int8}
 	p.want(AttendSequences(want, q, []*Sequence{s.Sequence}, &opt), nil)
 	for _, pooled := range []bool{false, true} {
 		state, err := NewState(1, q.H, q.L, g.ValueDim)
 		p.want(err, nil)
 		if pooled {
-			p.want(threeWorkers().UpdateSequence(state, q, s.Sequence, nil), nil)
+			p.want(threeWorkers().UpdateSequence(state, q, s.Sequence, &plain), nil)
 		} else {
-			p.want(state.UpdateSequence(q, s.Sequence, nil), nil)
+			p.want(state.UpdateSequence(q, s.Sequence, &plain), nil)
 		}
 		got, lse := BHLD(nans(len(want.Data)), 1, q.H, q.L, g.ValueDim), nans(len(wantLSE))
 		p.want(state.Finish(got, lse), nil)

@@ -16,8 +16,8 @@ type namedSize struct {
 
 // openPacked validates a configuration and returns packed blocks of so many tokens for each head of
 // a batch. Its sizes are named; those that the blocks depend on come once more.
-func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv, blocks int) (
-	s packedKV, err error) {
+func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv, blocks int,
+	valuesInKeys bool) (s packedKV, err error) {
 	if !f.valid() {
 		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16 or I8", config, f)
 	}
@@ -26,7 +26,11 @@ func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv,
 			return s, fail(ErrShape, "%s.%s is %d, want 1 to %d", config, size.name, size.n, maxLength)
 		}
 	}
-	s = newPackedKV(f, heads, d, dv)
+	if valuesInKeys && dv > d {
+		return s, fail(ErrShape, "%s.ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
+			config, dv, d)
+	}
+	s = newPackedKV(f, heads, d, dv, valuesInKeys)
 	if _, ok := product(batch, heads, blocks, Block, roundUp(d, 4)+s.cols); !ok {
 		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements, want at most %d",
 			config, batch, heads, blocks, Block, d, dv, maxElements)
@@ -43,6 +47,9 @@ func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
 	if err := checkView("k", k); err != nil {
 		return err
 	}
+	if s.valuesInKeys {
+		return s.checkLatent(k, v, batch)
+	}
 	if err := checkView("v", v); err != nil {
 		return err
 	}
@@ -56,12 +63,24 @@ func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
 	return nil
 }
 
+// checkLatent is checkTokens where values are part of keys.
+func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
+	switch {
+	case k.B != batch || k.H != s.heads || k.D != s.d:
+		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.heads, s.d)
+	case v.Data != nil || v.B|v.H|v.L|v.D|v.SB|v.SH|v.SL != 0:
+		return fail(ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: values are "+
+			"part of keys", v.B, v.H, v.L, v.D, len(v.Data))
+	}
+	return nil
+}
+
 // checkFinite makes sure that tokens have scales, if the format has some.
 func (s *packedKV) checkFinite(k, v *Tensor) error {
 	if !s.scaled {
 		return nil
 	}
-	limit := math.MaxFloat32 / float32(s.rotation) // sums of so many are finite
+	limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of so many are finite
 	if err := checkScales("k", k, limit); err != nil {
 		return err
 	}
