@@ -7,7 +7,7 @@ func (w *scratch) loadTurned(p *plan, c *chunk, b *block, first, hi int) (
 	v []float32, typed []byte, scales []float32) {
 	layout := &b.layout
 	if !b.typed && !p.int8 {
-		turn(F32, w.v, b.k, p.d, p.dv, hi)
+		turnFloats(w.v, b.k, p.d, p.dv, hi)
 		layout.set(&tuned, 0, false) // what has just been turned is in the cache
 		return w.v, nil, b.keyScales
 	}
@@ -16,7 +16,7 @@ func (w *scratch) loadTurned(p *plan, c *chunk, b *block, first, hi int) (
 	typed = memoryOf(w.v)
 	switch s := p.packed; s.bytes {
 	case 2:
-		turn(s.format, elements[uint16](typed), elements[uint16](b.kTyped), p.d, p.dv, hi)
+		turnHalves(elements[uint16](typed), elements[uint16](b.kTyped), p.d, p.dv, hi)
 	case 1:
 		turnGroups(typed, b.kTyped, p.d, p.dv, s.cols, hi)
 	}

@@ -6,53 +6,96 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // channel, values have one after the other, and 16 channels of one key side by side. So squares of
 // 16 × 16 elements are transposed.
 
-// turn brings the first cols channels of n packed keys of d dimensions, in whole panels, to the
-// order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
+// turnFloats brings the first cols channels of n packed keys of d dimensions, in whole panels, to
+// the order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
 // dst[(c/panel*Block + j)*panel + c%panel]. What completes the last panel of channels is 0.
-func turn[T float32 | uint16](t Format, dst, k []T, d, cols, n int) {
-	keyPanels, panels := roundUp(n, panel)/panel, roundUp(cols, panel)/panel
-	operand.ReadsRows(k, keyPanels, d*panel, cols*panel)
-	operand.WritesRows(dst, panels, Block*panel, keyPanels*panel*panel)
-	for j := range keyPanels {
-		for c := 0; c < cols; c += panel {
-			from := k[(j*d+c)*panel:][:min(panel, cols-c)*panel]
-			turnSquare(dst[(c*Block + j*panel*panel):][:panel*panel], from)
-		}
+func turnFloats(dst, k []float32, d, cols, n int) {
+	turns(dst, k, d, cols, n)
+	if !tuned.ISA.SIMD() {
+		turnGeneric(dst, k, d, cols, n)
+		return
+	}
+	const step = callCopies / Block / panel
+	squares, whole := roundUp(n, panel)/panel, cols/panel
+	for c := 0; c < whole; c += step {
+		turnFloatsSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
+	}
+	if last := whole * panel; last < cols {
+		turnGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)
 	}
 }
 
-// turnSquare transposes up to panel rows of panel elements. The columns of rows that are missing
-// become 0.
-func turnSquare[T float32 | uint16](dst, k []T) {
-	if len(k) < len(dst) {
-		clear(dst)
+// turnHalves is turnFloats for elements of 16 bits.
+func turnHalves(dst, k []uint16, d, cols, n int) {
+	turns(dst, k, d, cols, n)
+	if !turnsTyped() {
+		turnGeneric(dst, k, d, cols, n)
+		return
 	}
-	for c := 0; c < len(k); c += panel {
-		row, to := k[c:][:panel], dst[c/panel:]
-		for j, e := range row {
-			to[j*panel] = e
-		}
+	const step = callCopies / Block / panel
+	squares, whole := roundUp(n, panel)/panel, cols/panel
+	for c := 0; c < whole; c += step {
+		turnHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
+	}
+	if last := whole * panel; last < cols {
+		turnGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)
 	}
 }
 
-// turnGroups is turn for integers in groups of four, see kernel_typed.go: groups of four channels
-// of one key become groups of four keys of one channel. Values have width columns; those that are
-// no channel become 0.
-func turnGroups(dst, k []byte, d, cols, width, n int) {
-	panels := roundUp(n, panel) / panel
-	d = roundUp(d, 4)
-	operand.ReadsRows(k, panels, d*panel, roundUp(cols, 4)*panel)
-	operand.Writes(dst, panels*panel*width)
-	for j := range panels {
-		to := dst[j*panel*width:][:panel*width]
-		if cols < width {
-			clear(to)
-		}
-		for c := range cols {
-			from := k[(j*d+c/4*4)*panel+c%4:]
-			for i := range panel {
-				to[i/4*4*width+4*c+i%4] = from[4*i]
+// turns tells a sanitizer what turnFloats and turnHalves read and write.
+func turns[T float32 | uint16](dst, k []T, d, cols, n int) {
+	squares := roundUp(n, panel) / panel
+	operand.ReadsRows(k, squares, d*panel, cols*panel)
+	operand.WritesRows(dst, roundUp(cols, panel)/panel, Block*panel, squares*panel*panel)
+}
+
+func turnGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
+	for c := range roundUp(cols, panel) {
+		for first := 0; first < n; first += panel {
+			to := dst[(c/panel*Block+first)*panel+c%panel:]
+			if c >= cols {
+				for j := range panel {
+					to[j*panel] = 0
+				}
+				continue
 			}
+			for j, e := range k[first*d+c*panel:][:panel] {
+				to[j*panel] = e
+			}
+		}
+	}
+}
+
+// turnGroups is turnFloats for integers in groups of four, see kernel_typed.go: groups of four
+// channels of one key become groups of four keys of one channel. Values have width columns; those
+// that are no channel become 0.
+func turnGroups(dst, k []byte, d, cols, width, n int) {
+	panels, row := roundUp(n, panel)/panel, roundUp(d, 4)*panel
+	operand.ReadsRows(k, panels, row, roundUp(cols, 4)*panel)
+	operand.Writes(dst, panels*panel*width)
+	whole := 0
+	if turnsTyped() {
+		whole = cols / 4
+	}
+	const step = callCopies / Block
+	for j := range panels {
+		from, to := k[j*row:], dst[j*panel*width:][:panel*width]
+		for g := 0; g < whole; g += step {
+			turnGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g))
+		}
+		turnGroupsGeneric(to, from, 4*whole, cols, width)
+	}
+}
+
+// turnGroupsGeneric turns channels [first, cols) of a panel of keys, and clears the columns behind.
+func turnGroupsGeneric(dst, k []byte, first, cols, width int) {
+	for c := first; c < width; c++ {
+		for j := range panel {
+			var e byte
+			if c < cols {
+				e = k[c/4*4*panel+4*j+c%4]
+			}
+			dst[j/4*4*width+4*c+j%4] = e
 		}
 	}
 }

@@ -29,6 +29,9 @@ func typedKernels() {
 	scaleColumnsKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
+	turnFloatsKernel()
+	turnHalvesKernel()
+	turnGroupsKernel()
 }
 
 // Registers by role, beside those of tile.go.

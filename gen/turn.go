@@ -1,0 +1,109 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Keys to values (kernel_turn.go): squares of 16 channels × 16 keys are transposed, those of the
+// same channels one after the other, so that what is written follows each other.
+
+// turnKernel transposes squares: a row of 16 keys becomes a column.
+func turnKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
+	TEXT(name, noSplit, "func(dst, k *"+element+", stride, squares, panels int)")
+	dst, k, stride := param("dst"), param("k"), param("stride")
+	squares, panels := param("squares"), param("panels")
+	from, to, left := GP64(), GP64(), GP64()
+	IMUL3Q(imm(size), stride, stride)
+	Label("panels")
+	MOVQ(k, from)
+	MOVQ(dst, to)
+	MOVQ(squares, left)
+	Label("squares")
+	square(from, to)
+	ADDQ(stride, from)
+	ADDQ(imm(panel*panel*size), to)
+	DECQ(left)
+	JNE(LabelRef("squares"))
+	ADDQ(imm(panel*panel*size), k)
+	ADDQ(imm(block*panel*size), dst)
+	DECQ(panels)
+	JNE(LabelRef("panels"))
+	finish()
+}
+
+// turnFloatsKernel: 8 channels × 4 keys at a time.
+func turnFloatsKernel() {
+	turnKernel("turnFloatsSIMD", "float32", 4, func(k, dst reg.GPVirtual) {
+		for half := range 2 {
+			for key := 0; key < panel; key += 4 {
+				columns := transpose4(func(r int) Mem {
+					return Mem{Base: k, Disp: (half*lanes+r)*panelBytes + 4*key}
+				})
+				for i, v := range columns {
+					VMOVUPS(v, Mem{Base: dst, Disp: (key+i)*panelBytes + half*vector})
+				}
+			}
+		}
+	})
+}
+
+// turnHalvesKernel: 8 channels × 16 keys at a time, of which a register has 8 in each half.
+func turnHalvesKernel() {
+	const row = 2 * panel // bytes
+	turnKernel("turnHalvesSIMD", "uint16", 2, func(k, dst reg.GPVirtual) {
+		for half := range 2 {
+			var v [8]reg.VecVirtual
+			for r := range v {
+				v[r] = YMM()
+				VMOVDQU(Mem{Base: k, Disp: (half*8 + r) * row}, v[r])
+			}
+			v = unpackPairs(v, VPUNPCKLWD, VPUNPCKHWD) // two channels
+			v = unpackPairs(v, VPUNPCKLDQ, VPUNPCKHDQ) // four
+			v = unpackPairs(v, VPUNPCKLQDQ, VPUNPCKHQDQ)
+			for i, e := range v {
+				key := [8]int{0, 4, 2, 6, 1, 5, 3, 7}[i]
+				VMOVDQU(e.AsX(), Mem{Base: dst, Disp: key*row + 16*half})
+				VEXTRACTI128(Imm(1), e, Mem{Base: dst, Disp: (key+8)*row + 16*half})
+			}
+		}
+	})
+}
+
+// unpackPairs interleaves registers in pairs of neighbours: their low parts go to the first half of
+// what it returns, their high parts to the second. Three times of it leave a register for each of 8
+// keys, in the order of their bits reversed.
+func unpackPairs(v [8]reg.VecVirtual, low, high func(ops ...Op)) (out [8]reg.VecVirtual) {
+	for i := range 4 {
+		out[i], out[i+4] = YMM(), YMM()
+		low(v[2*i+1], v[2*i], out[i])
+		high(v[2*i+1], v[2*i], out[i+4])
+	}
+	return out
+}
+
+// turnGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of four
+// keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
+func turnGroupsKernel() {
+	TEXT("turnGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups int)")
+	dst, k, stride, groups := param("dst"), param("k"), param("stride"), param("groups")
+	third, order := GP64(), YMM() // strides; which bytes of four rows of four follow each other
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
+	VBROADCASTI128(words("transposedBytes", 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703), order)
+	Label("groups")
+	low, high := YMM(), YMM()
+	VMOVDQU(Mem{Base: k}, low)
+	VMOVDQU(Mem{Base: k, Disp: vector}, high)
+	VPSHUFB(order, low, low)
+	VPSHUFB(order, high, high)
+	VMOVDQU(low.AsX(), Mem{Base: dst})
+	VEXTRACTI128(Imm(1), low, Mem{Base: dst, Index: stride, Scale: 1})
+	VMOVDQU(high.AsX(), Mem{Base: dst, Index: stride, Scale: 2})
+	VEXTRACTI128(Imm(1), high, Mem{Base: dst, Index: third, Scale: 1})
+	ADDQ(imm(2*vector), k)
+	ADDQ(Imm(16), dst)
+	DECQ(groups)
+	JNE(LabelRef("groups"))
+	finish()
+}
