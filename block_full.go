@@ -52,6 +52,10 @@ func (w *scratch) addPacked(p *plan, c *chunk, st *state, s *span) {
 	w.queue.clear()
 	var at [Segment / Block]int
 	p.findBlocks(c, s.first, at[:s.blocks])
+	if p.packed.valuesInKeys {
+		w.addTurned(p, c, st, at[:s.blocks], s.hi)
+		return
+	}
 	if p.int8 {
 		w.addInt8(p, c, st, at[:s.blocks], s.hi)
 		return
@@ -134,10 +138,7 @@ func (w *scratch) addInt8(p *plan, c *chunk, st *state, at []int, last int) {
 	n, visible, weights := Block, []uint64(nil), integerRows{words: x.weights}
 	for i, from := range at {
 		if i == len(at)-1 && last < Block {
-			n, visible = last, w.visible[:rows]
-			for r := range visible {
-				visible[r] = lowBits(n)
-			}
+			n, visible = last, w.firstKeys(rows, last)
 		}
 		block := p.packed.data[from:][:p.packed.block]
 		keys, keyScales := p.packed.keys(block)
@@ -158,11 +159,16 @@ func (w *scratch) softmaxFirst(m, l []float32, rows, n int, c float32) (masked b
 	if n == Block {
 		return softmax(w.s, m, l, w.alpha, rows, c)
 	}
-	visible := w.visible[:rows]
+	return softmaxMasked(w.s, m, l, w.alpha, w.firstKeys(rows, n), rows, c)
+}
+
+// firstKeys says that rows see the first n keys of a block.
+func (w *scratch) firstKeys(rows, n int) (visible []uint64) {
+	visible = w.visible[:rows]
 	for r := range visible {
 		visible[r] = lowBits(n)
 	}
-	return softmaxMasked(w.s, m, l, w.alpha, visible, rows, c)
+	return visible
 }
 
 // addInPlace takes few rows through blocks of the caller: first the keys of all, then the values.

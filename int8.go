@@ -59,7 +59,7 @@ const maxInt8Dim = 1 << 16
 // decideInt8 says how chunks in integers read their queries, keys and values.
 func (p *plan) decideInt8() {
 	p.queriesInPlace, p.typedRows = false, math.MaxInt
-	if p.packed != nil && !p.packed.valuesInKeys && p.plainScores() {
+	if p.packed != nil && p.plainScores() {
 		p.blocks, p.spanRows = Segment/Block, maxTypedRows
 	}
 }

@@ -202,12 +202,11 @@ func (p *plan) decidePacked(t *tuning.Row) {
 	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates()
 	p.full = p.fullKernels(t) && !p.packed.scaled
 	switch {
-	case p.packed.format == F32 && p.packed.valuesInKeys:
-	case p.packed.format == F32 && p.full:
+	case p.packed.format == F32 && (p.full || p.packed.valuesInKeys && p.plainScores()):
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	case p.packed.format != F32 && !p.pairwise():
 		p.typedRows = maxTypedRows
-		if p.plainScores() && !p.packed.valuesInKeys {
+		if p.plainScores() {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 	}
