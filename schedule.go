@@ -64,7 +64,11 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) {
 func (p *plan) maxChunkRows(t *tuning.Row) int {
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
-	rows := (t.ScratchBytes()/4 - block) / (p.d + 2*p.oStride + factors)
+	states := 2
+	if p.packed != nil && p.packed.valuesInKeys {
+		states = 1 // of a segment: the other one has its turn after every 16 blocks
+	}
+	rows := (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
 	return max(minTileRows, rows/p.tileRows*p.tileRows)
 }
 
