@@ -328,7 +328,7 @@ func TestCasesAgree(t *testing.T) {
 	}
 }
 
-// The figures of the published tables: 4·B·H·Lq·Lk·D operations, or the bytes of K and V.
+// The figures of the published tables: 2·B·H·Lq·Lk·(D + Dv) operations, or the bytes of K and V.
 func TestWork(t *testing.T) {
 	for _, c := range benchCases {
 		want := map[string]float64{
@@ -340,6 +340,7 @@ func TestWork(t *testing.T) {
 			"decode_gqa, f16": 16 << 20, "decode_gqa, bf16": 16 << 20, "decode_gqa, i8": 33 << 18,
 			"prefill_d64, int8": 2147483648, "prefill_d64_causal, int8": 1073741824,
 			"prefill_d128, int8": 17179869184, "prefill_d128_causal, int8": 8589934592,
+			"mla": 2281701376, "mla, bf16": 2281701376, "mla, i8": 2281701376, "mla, int8": 2281701376,
 			"bert, int8": 402653184, "decode, int8": 33 << 20, "decode_gqa, int8": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
@@ -354,7 +355,7 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 	defer with.release()
 	names := map[string]bool{}
 	for _, c := range benchCases {
-		if !c.cached {
+		if !c.cached || !c.memory() {
 			continue
 		}
 		if names[c.Bench] {

@@ -50,7 +50,7 @@ func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
 func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor,
 	err error) {
 	in := e.inputsOf(c.shape)
-	dst = attn.BHLD(make([]float32, len(in.q.Data)), c.b, c.h, c.lq, c.d)
+	dst = attn.BHLD(make([]float32, c.b*c.h*c.lq*c.valueDim()), c.b, c.h, c.lq, c.valueDim())
 	opt := &attn.Options{Int8: c.int8}
 	if c.causal {
 		opt.Causal = attn.TopLeft
@@ -95,9 +95,13 @@ func (in *inputs) fill(s shape, kind attn.Format) error {
 		return nil
 	}
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d,
-		ValueDim: s.d, Capacity: s.lk, Format: kind})
+		ValueDim: s.valueDim(), Capacity: s.lk, Format: kind, ValuesInKeys: s.dv > 0})
+	v := in.v
+	if s.dv > 0 {
+		v = attn.Tensor{}
+	}
 	if err == nil {
-		err = cache.Append(in.k, in.v)
+		err = cache.Append(in.k, v)
 	}
 	in.caches[kind] = cache
 	return err

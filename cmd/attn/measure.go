@@ -25,41 +25,57 @@ type benchCase struct {
 	int8 bool        // products are of integers
 }
 
-// shape is the sizes of a case.
-type shape struct{ b, h, kvh, lq, lk, d int }
+// shape is the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
+// cache that keeps only these.
+type shape struct{ b, h, kvh, lq, lk, d, dv int }
+
+// valueDim is the dimension of values.
+func (s *shape) valueDim() int {
+	if s.dv > 0 {
+		return s.dv
+	}
+	return s.d
+}
 
 var benchCases = withInt8([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
-		shape{1, 8, 8, 1024, 1024, 64}, attn.F32, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, attn.F32, false},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
-		shape{1, 8, 8, 1024, 1024, 64}, attn.F32, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, attn.F32, false},
 	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
-		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
+		shape{1, 8, 8, 2048, 2048, 128, 0}, attn.F32, false},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
-		shape{1, 8, 8, 2048, 2048, 128}, attn.F32, false},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64}, attn.F32,
+		shape{1, 8, 8, 2048, 2048, 128, 0}, attn.F32, false},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64, 0}, attn.F32,
 		false},
-	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128},
+	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128, 0},
 		attn.F32, false},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.F32, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, attn.F32, false},
 	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.F16, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, attn.F16, false},
 	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.BF16, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, attn.BF16, false},
 	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128}, attn.I8, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, attn.I8, false},
 	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F32, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F32, false},
 	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F32, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F32, false},
 	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.F16, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F16, false},
 	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.BF16, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, attn.BF16, false},
 	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128}, attn.I8, false},
-	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64}, attn.F32, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, attn.I8, false},
+	{"mla", "mla/d=576", "H128 KV1 Lk8192 D576/512", true, false, shape{1, 128, 1, 1, 8192, 576, 512},
+		attn.F32, false},
+	{"mla, bf16", "mla/d=576/type=bf16", "H128 KV1 Lk8192 D576/512", true, false,
+		shape{1, 128, 1, 1, 8192, 576, 512}, attn.BF16, false},
+	{"mla, i8", "mla/d=576/type=i8", "H128 KV1 Lk8192 D576/512", true, false,
+		shape{1, 128, 1, 1, 8192, 576, 512}, attn.I8, false},
+	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64, 0}, attn.F32,
+		false},
 })
 
 // withInt8 adds to cases those in integers: of float32 views, and of caches of i8.
@@ -81,7 +97,7 @@ func (c *benchCase) work() float64 {
 	if c.memory() {
 		return 2 * float64(c.b*c.kvh*c.lk) * c.tokenBytes()
 	}
-	flops := 4 * float64(c.b*c.h) * float64(c.lq) * float64(c.lk) * float64(c.d)
+	flops := 2 * float64(c.b*c.h) * float64(c.lq) * float64(c.lk) * float64(c.d+c.valueDim())
 	if c.causal {
 		flops /= 2
 	}
@@ -99,7 +115,9 @@ func (c *benchCase) tokenBytes() float64 {
 	return 4 * float64(c.d)
 }
 
-func (c *benchCase) memory() bool { return c.lq == 1 }
+// memory reports whether reading is the limit: with many heads that share one latent vector a
+// token, multiply-adds are.
+func (c *benchCase) memory() bool { return c.lq == 1 && c.dv == 0 }
 
 // result is what was measured of one case.
 type result struct {
