@@ -169,6 +169,36 @@ func TestNoAllocationInCache(t *testing.T) {
 	testNoAllocationInCache(t, 100000)
 }
 
+// Nor over a cache whose values are part of keys, in a store and by a State, with few rows and many.
+func TestNoAllocationOverLatentVectors(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, kind := range allFormats {
+			c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 24, ValueDim: 16, Capacity: 100,
+				Format: kind, ValuesInKeys: true})
+			must(t, err)
+			s := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 24, ValueDim: 16, Pages: 3, Format: kind,
+				ValuesInKeys: true})
+			state, err := NewState(1, 20, 1, 16)
+			must(t, err)
+			seqs := []*Sequence{s}
+			mustNotAllocate(t, func() error {
+				var q [20 * 24]float32
+				var dst [20 * 16]float32
+				var k [3 * 24]float32
+				queries := func(n int) Tensor { return BHLD(q[:], 1, n, 1, 24) }
+				out := func(n int) Tensor { return BHLD(dst[:], 1, n, 1, 16) }
+				keys, opt := BHLD(k[:], 1, 1, 3, 24), &Options{Causal: BottomRight}
+				state.Reset()
+				return errors.Join(c.Truncate(c.Len()%90), c.Append(keys, Tensor{}),
+					c.Read(keys, Tensor{}, 0), c.Attend(out(2), queries(2), opt), c.Attend(out(20), queries(20), opt),
+					s.Truncate(s.Len()%90), s.Append(keys, Tensor{}),
+					AttendSequences(out(20), queries(20), seqs, opt),
+					state.UpdateSequence(queries(20), s, nil), state.Finish(out(20), nil))
+			})
+		}
+	})
+}
+
 func testNoAllocationInCache(t *testing.T, capacity int) {
 	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8, Capacity: capacity})
 	must(t, err)

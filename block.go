@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 // block is keys and values of one head in the form that the kernels read: a block of them, or one
 // step of it. Key indices count from the block's first key, which is a multiple of Block.
@@ -101,6 +105,32 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	layout.set(&tuned, pointer, false) // packed here: it is in the cache
 	packValues(w.v[lo*panel:], p.v.Data[p.v.offset(c.b, c.kv, first+lo):], p.v.SL, hi-lo, p.dv)
 	return w.v, nil, nil
+}
+
+// loadTurned is loadValues where values are part of keys, which b has.
+func (w *scratch) loadTurned(p *plan, c *chunk, b *block, first, hi int) (
+	v []float32, typed []byte, scales []float32) {
+	layout := &b.layout
+	if !b.typed && !p.int8 {
+		turnFloats(w.v, b.k, p.d, p.dv, hi)
+		layout.set(&tuned, 0, false) // what has just been turned is in the cache
+		return w.v, nil, b.keyScales
+	}
+	*layout = p.packed.valueLayout(Block)
+	layout.setTyped(&tuned)
+	typed = memoryOf(w.v)
+	switch s := p.packed; s.bytes {
+	case 2:
+		turnHalves(elements[uint16](typed), elements[uint16](b.kTyped), p.d, p.dv, hi)
+	case 1:
+		turnGroups(typed, b.kTyped, p.d, p.dv, s.cols, hi)
+	}
+	return nil, typed, b.keyScales
+}
+
+// memoryOf is float32 numbers as bytes.
+func memoryOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
 // allFinite reports whether weights of 0 make any value of the block vanish.
@@ -286,6 +316,23 @@ func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
 		}
 	}
 	return true
+}
+
+// softmaxFirst is softmax over the first n keys of a block.
+func (w *scratch) softmaxFirst(m, l []float32, rows, n int, c float32) (masked bool) {
+	if n == Block {
+		return softmax(w.s, m, l, w.alpha, rows, c)
+	}
+	return softmaxMasked(w.s, m, l, w.alpha, w.firstKeys(rows, n), rows, c)
+}
+
+// firstKeys says that rows see the first n keys of a block.
+func (w *scratch) firstKeys(rows, n int) (visible []uint64) {
+	visible = w.visible[:rows]
+	for r := range visible {
+		visible[r] = lowBits(n)
+	}
+	return visible
 }
 
 // clearMasked empties the outputs of rows that have seen no score above −Inf: they

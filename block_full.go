@@ -154,23 +154,6 @@ func (w *scratch) addInt8(p *plan, c *chunk, st *state, at []int, last int) {
 	}
 }
 
-// softmaxFirst is softmax over the first n keys of a block.
-func (w *scratch) softmaxFirst(m, l []float32, rows, n int, c float32) (masked bool) {
-	if n == Block {
-		return softmax(w.s, m, l, w.alpha, rows, c)
-	}
-	return softmaxMasked(w.s, m, l, w.alpha, w.firstKeys(rows, n), rows, c)
-}
-
-// firstKeys says that rows see the first n keys of a block.
-func (w *scratch) firstKeys(rows, n int) (visible []uint64) {
-	visible = w.visible[:rows]
-	for r := range visible {
-		visible[r] = lowBits(n)
-	}
-	return visible
-}
-
 // addInPlace takes few rows through blocks of the caller: first the keys of all, then the values.
 func (w *scratch) addInPlace(p *plan, c *chunk, st *state, s *span) {
 	w.queue.clear()

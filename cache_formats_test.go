@@ -15,11 +15,12 @@ import (
 // typedCache is a cache of a type that holds a problem's keys and values, appended in pieces.
 func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind Format) *Cache {
 	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
-		Capacity: p.k.L + r.IntN(70), Format: kind})
+		Capacity: p.k.L + r.IntN(70), Format: kind, ValuesInKeys: latent(p.k, p.v)})
 	must(t, err)
 	for at := 0; at < p.k.L; {
 		n := min(p.k.L-at, 1+r.IntN(1+r.IntN(100)))
-		must(t, c.Append(rowsOf(p.k, at, n), rowsOf(p.v, at, n)))
+		k, v := rowsOf(p.k, at, n), rowsOf(p.v, at, n)
+		must(t, c.Append(k, keptValues(k, v)))
 		at += n
 		if r.IntN(8) == 0 {
 			drop := r.IntN(min(at, 20) + 1)

@@ -164,7 +164,8 @@ func goldens() []golden {
 			}))
 	}
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
-		golden{"Cache", cacheGolden}, golden{"MatMul", matMulGolden})
+		golden{"Cache", cacheGolden},
+		golden{"Cache with ValuesInKeys", latentGolden}, golden{"MatMul", matMulGolden})
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
 		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
 			func(t *testing.T, r *rand.Rand) [][]float32 {
@@ -217,6 +218,25 @@ func cacheGolden(t *testing.T, r *rand.Rand) [][]float32 {
 		dst := BHLD(make([]float32, b*h*group*n*dv), b, h*group, n, dv)
 		must(t, c.Attend(dst, goldenTensor(r, 4, b, h*group, n, d), &Options{Causal: BottomRight}))
 		out = append(out, dst.Data)
+	}
+	return out
+}
+
+// latentGolden attends over caches of float32 and of integers whose values are part of keys.
+func latentGolden(t *testing.T, r *rand.Rand) [][]float32 {
+	const b, h, group, d, dv, n = 2, 1, 20, 44, 24, 150
+	var out [][]float32
+	for _, kind := range []Format{F32, BF16, I8} {
+		c, err := NewCache(CacheConfig{Batch: b, KVHeads: h, HeadDim: d, ValueDim: dv, Capacity: n,
+			Format: kind, ValuesInKeys: true})
+		must(t, err)
+		must(t, c.Append(goldenTensor(r, 4, b, h, n, d), Tensor{}))
+		for _, lq := range []int{1, 5} {
+			dst := BHLD(make([]float32, b*h*group*lq*dv), b, h*group, lq, dv)
+			opt := &Options{Causal: BottomRight, Int8: kind == I8 && lq == 1}
+			must(t, c.Attend(dst, goldenTensor(r, 4, b, h*group, lq, d), opt))
+			out = append(out, dst.Data)
+		}
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Pages: q.B * (k.L/Block + 2), Format: formatFor(opt)})
+		Pages: q.B * (k.L/Block + 2), Format: formatFor(opt), ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}
@@ -61,15 +61,22 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 			n = opt.KeyLens[b]
 		}
 		s := store.NewSequence()
-		if err := s.Append(entryOf(k, b, n), entryOf(v, b, n)); err != nil {
+		keys, values := entryOf(k, b, n), entryOf(v, b, n)
+		add := func(from, n int) error {
+			x, y := rowsOf(keys, from, n), rowsOf(values, from, n)
+			if latent(k, v) {
+				y = Tensor{}
+			}
+			return s.Append(x, y)
+		}
+		if err := add(0, n); err != nil {
 			return nil, err
 		}
 		if s.Fork(); n%2 == 1 { // pages have another user, and one is a copy
 			if err := s.Truncate(n - 1); err != nil {
 				return nil, err
 			}
-			if err := s.Append(rowsOf(entryOf(k, b, n), n-1, 1),
-				rowsOf(entryOf(v, b, n), n-1, 1)); err != nil {
+			if err := add(n-1, 1); err != nil {
 				return nil, err
 			}
 		}

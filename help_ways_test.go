@@ -93,16 +93,30 @@ func formatFor(opt *Options) Format {
 // filled is a cache with the given keys and values, appended some at a time.
 func filled(k, v Tensor) (*Cache, error) { return filledIn(F32, k, v) }
 
+// latent reports whether values are the first channels of their keys: then caches and stores keep
+// only these.
+func latent(k, v Tensor) bool {
+	return !k.empty() && &k.Data[0] == &v.Data[0] && k.SB == v.SB && k.SH == v.SH && k.SL == v.SL
+}
+
+// keptValues is what to append beside keys.
+func keptValues(k, v Tensor) Tensor {
+	if latent(k, v) {
+		return Tensor{}
+	}
+	return v
+}
+
 func filledIn(f Format, k, v Tensor) (*Cache, error) {
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: k.L, Format: f})
+		Capacity: k.L, Format: f, ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}
 	r := random("cache")
 	for i := 0; i < k.L; {
 		n := min(1+r.IntN(100), k.L-i)
-		if err := c.Append(rowsOf(k, i, n), rowsOf(v, i, n)); err != nil {
+		if err := c.Append(rowsOf(k, i, n), keptValues(rowsOf(k, i, n), rowsOf(v, i, n))); err != nil {
 			return nil, err
 		}
 		i += n

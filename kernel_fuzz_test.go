@@ -8,7 +8,7 @@ import (
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	all := slices.Concat(kernelTests, typedKernelTests, int8KernelTests)
+	all := slices.Concat(kernelTests, typedKernelTests, turnKernelTests, int8KernelTests)
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {
@@ -89,3 +89,6 @@ func FuzzLargest(f *testing.F)        { fuzzKernel(f, "largest") }
 func FuzzQuantize(f *testing.F)       { fuzzKernel(f, "quantize") }
 func FuzzScaleColumns(f *testing.F)   { fuzzKernel(f, "scaleColumns") }
 func FuzzRotate(f *testing.F)         { fuzzKernel(f, "rotate") }
+func FuzzTurnFloats(f *testing.F)     { fuzzKernel(f, "turnFloats") }
+func FuzzTurnHalves(f *testing.F)     { fuzzKernel(f, "turnHalves") }
+func FuzzTurnGroups(f *testing.F)     { fuzzKernel(f, "turnGroups") }

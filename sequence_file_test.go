@@ -25,9 +25,17 @@ func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	r := goldenRandom("sequence file")
 	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n,
 		g.ValueDim)
-	must(t, s.Append(k, v))
+	must(t, s.Append(k, g.kept(v)))
 	must(t, s.DropFront(first))
 	return s
+}
+
+// kept is values as Append and Read take them.
+func (g StoreConfig) kept(v Tensor) Tensor {
+	if g.ValuesInKeys {
+		return Tensor{}
+	}
+	return v
 }
 
 // fileOf is what Save writes.
@@ -49,7 +57,7 @@ func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
 	var holders []*Sequence
 	for s.store.FreePages() > 0 {
 		h := s.store.NewSequence()
-		must(t, h.Append(zeros(1, g.KVHeads, 1, g.HeadDim), zeros(1, g.KVHeads, 1, g.ValueDim)))
+		must(t, h.Append(zeros(1, g.KVHeads, 1, g.HeadDim), g.kept(zeros(1, g.KVHeads, 1, g.ValueDim))))
 		holders = append(holders, h)
 	}
 	for i := 0; i+1 < len(holders); i += 2 {
@@ -64,8 +72,9 @@ func shuffled(t testing.TB, g StoreConfig) (s, fork *Sequence) {
 // everySequence calls f for stores of every type, rotated and not, and sequences of ragged lengths.
 func everySequence(t *testing.T, f func(t *testing.T, g StoreConfig, first, n int)) {
 	for _, kind := range allFormats {
-		for _, d := range [][2]int{{6, 5}, {16, 32}} {
-			g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind}
+		for _, d := range [][2]int{{6, 5}, {16, 32}, {22, 19}} {
+			g := StoreConfig{KVHeads: 2, HeadDim: d[0], ValueDim: d[1], Pages: 7, Format: kind,
+				ValuesInKeys: d[0] > 16}
 			for _, n := range [][2]int{{0, 0}, {0, 1}, {0, 63}, {0, 64}, {0, 65}, {1, 64}, {17, 150},
 				{63, 64}, {64, 64}, {70, 70}, {70, 128}, {130, 200}, {190, 192}} {
 				t.Run(fmt.Sprint(kind, d, n), func(t *testing.T) { f(t, g, n[0], n[1]) })
@@ -98,8 +107,8 @@ func TestSequenceFile(t *testing.T) {
 		k, v := tensor(random("more"), normal, 1, g.KVHeads, 70, g.HeadDim), tensor(random("more"),
 			normal, 1, g.KVHeads, 70, g.ValueDim)
 		fork.Release()
-		must(t, s.Append(k, v))
-		must(t, to.Append(k, v))
+		must(t, s.Append(k, g.kept(v)))
+		must(t, to.Append(k, g.kept(v)))
 		must(t, s.Truncate(n+67))
 		must(t, to.Truncate(n+67))
 		mustEqualSequences(t, to, s)
@@ -133,7 +142,7 @@ func mustEqualSequences(t testing.TB, a, b *Sequence) {
 	for i, s := range []*Sequence{a, b} {
 		k, v, dst := zeros(1, g.KVHeads, n, g.HeadDim), zeros(1, g.KVHeads, n, g.ValueDim), zeros(1, q.H,
 			q.L, g.ValueDim)
-		must(t, s.Read(k, v, s.First()))
+		must(t, s.Read(k, g.kept(v), s.First()))
 		lse[i] = nans(q.H * q.L)
 		must(t, AttendSequences(dst, q, []*Sequence{s},
 			&Options{Causal: BottomRight, QueryLens: []int{q.L}, LSE: lse[i]}))
@@ -214,13 +223,17 @@ func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 
 // Every machine, little-endian or big, writes these bytes, and reads them: see TestSequenceFile.
 func TestSequenceFileGolden(t *testing.T) {
-	golden := map[Format]string{F32: "e2322b671273aad1", F16: "61a16fb593c0453f",
-		BF16: "e17e89bfd7bb763a", I8: "ee4b6a8b21171d34"}
+	golden := map[Format][2]string{ // with values, and with values in keys
+		F32: {"e2322b671273aad1", "1b3f9db4d91333f4"}, F16: {"61a16fb593c0453f", "213d426d8eadf2cb"},
+		BF16: {"e17e89bfd7bb763a", "772c4af73e927273"}, I8: {"ee4b6a8b21171d34", "987f2d0826fc2491"}}
 	for _, kind := range allFormats {
-		g := StoreConfig{KVHeads: 2, HeadDim: 6, ValueDim: 19, Pages: 3, Format: kind}
-		file := fileOf(t, newSequenceIn(t, g, 5, 150))
-		if hash := fmt.Sprintf("%x", sha256.Sum256(file))[:16]; hash != golden[kind] {
-			t.Errorf("%v: %q, want %q", kind, hash, golden[kind])
+		for i, want := range golden[kind] {
+			g := StoreConfig{KVHeads: 2, HeadDim: 6 + 20*i, ValueDim: 19, Pages: 3, Format: kind,
+				ValuesInKeys: i == 1}
+			file := fileOf(t, newSequenceIn(t, g, 5, 150))
+			if hash := fmt.Sprintf("%x", sha256.Sum256(file))[:16]; hash != want {
+				t.Errorf("%v: %q, want %q", kind, hash, want)
+			}
 		}
 	}
 }
