@@ -70,7 +70,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 	layout := &b.layout
 	layout.cols, layout.stride, layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
 	if p.packed != nil && p.packed.valuesInKeys {
-		return w.loadTurned(p, c, b, first, hi)
+		return w.loadTurned(p, b, hi)
 	}
 	if p.int8 {
 		values, scales := w.int8.packing(p).values(w.int8BlockOf(p, c, first))
@@ -108,7 +108,7 @@ func (w *scratch) loadValues(p *plan, c *chunk, b *block, first, lo, hi int) (
 }
 
 // loadTurned is loadValues where values are part of keys, which b has.
-func (w *scratch) loadTurned(p *plan, c *chunk, b *block, first, hi int) (
+func (w *scratch) loadTurned(p *plan, b *block, hi int) (
 	v []float32, typed []byte, scales []float32) {
 	layout := &b.layout
 	if !b.typed && !p.int8 {

@@ -1,5 +1,7 @@
 package attn
 
+// Few rows over values that are part of keys (kv_latent.go).
+
 // turnedCols columns of a block are turned at a time for few rows, which read them at once: they
 // stay in the L1 cache.
 const turnedCols = 8 * panel
