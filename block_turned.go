@@ -2,22 +2,22 @@ package attn
 
 // Few rows over values that are part of keys (kv_latent.go).
 
-// turnedCols columns of a block are turned at a time for few rows, which read them at once: they
+// turnedBytes of a block's values are turned at a time for few rows, which read them at once: they
 // stay in the L1 cache.
-const turnedCols = 8 * panel
+const turnedBytes = 32 << 10
 
 // addTurned is addPacked where values are part of keys. The last block has so many keys.
 func (w *scratch) addTurned(p *plan, c *chunk, st *state, at []int, last int) {
 	m, o := st.m[c.at:], st.o[c.at*p.oStride:]
 	overwrite := st.overwrite
 	for i, from := range at {
-		n := Block
-		if i == len(at)-1 {
-			n = last
+		n, ahead := last, 0
+		if i < len(at)-1 {
+			n, ahead = Block, at[i+1]-from
 		}
 		keys, scales := p.packed.keys(p.packed.data[from:][:p.packed.block])
 		masked := w.turnedWeights(p, c, st, keys, scales, n)
-		w.addTurnedValues(p, c, o, keys, n, overwrite)
+		w.addTurnedValues(p, c, o, keys, n, ahead, overwrite)
 		if masked {
 			clearMasked(m, o, c.rows, p.oStride)
 		}
@@ -39,8 +39,7 @@ func (w *scratch) turnedWeights(p *plan, c *chunk, st *state, keys []byte, scale
 		return softmaxInt8(x.weights, x.scales, w.s, m, l, w.alpha, x.factors[c.at:], scales, visible,
 			rows)
 	case p.packed.format == F32:
-		scorePrefetch(w.s, w.queries(p, c, 0), elements[float32](keys), rows, p.d, (n+panel-1)/panel,
-			&w.queue)
+		scoreFew(w.s, w.queries(p, c, 0), elements[float32](keys), rows, p.d, n)
 	default:
 		scoreTyped(p.packed.format, w.s, w.queries(p, c, 0), keys, rows, p.d, n)
 	}
@@ -53,25 +52,27 @@ func (w *scratch) turnedWeights(p *plan, c *chunk, st *state, keys []byte, scale
 	return masked
 }
 
-// addTurnedValues adds the values of the first n keys of a block that the weights weigh.
-func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n int,
+// addTurnedValues adds the values of the first n keys of a block that the weights weigh. The next
+// block is ahead bytes after it.
+func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n, ahead int,
 	overwrite bool) {
 	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
 	typed, x := memoryOf(w.v), &w.int8
-	for first := 0; first < p.dv; first += turnedCols {
-		cols := min(turnedCols, p.dv-first)
+	step := turnedBytes / Block / p.packed.bytes
+	for first := 0; first < p.dv; first += step {
+		cols := min(step, p.dv-first)
 		o, keys := o[first:], keys[first*panel*p.packed.bytes:]
 		layout.cols = roundUp(cols, panel)
 		switch p.packed.bytes {
 		case 4:
 			layout.cols = roundUp(cols, 8)
-			turnFloats(w.v, elements[float32](keys), p.d, cols, n)
+			turnFloats(w.v, elements[float32](keys), p.d, cols, n, ahead)
 			accumulate(o, w.s, w.v, w.alpha, c.rows, p.oStride, Block, &layout)
 			continue
 		case 2:
-			turnHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n)
+			turnHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n, ahead)
 		case 1:
-			turnGroups(typed, keys, p.d, cols, layout.cols, n)
+			turnGroups(typed, keys, p.d, cols, layout.cols, n, ahead)
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.int8 {

@@ -40,6 +40,10 @@ const (
 	// as one of so many. It reads 2¹⁵ elements at most: 65 µs.
 	callRows = 16
 
+	// callSteps is the length of chains of few rows and a whole block that one call takes: more
+	// panels side by side wait less than longer chains of one panel.
+	callSteps = callProducts / callRows / Block
+
 	// callInner bounds the length of a chain of multiply-adds, each of which waits
 	// about four cycles for the one before, and is what a call with one panel may take.
 	callInner = callProducts / callRows / panel
@@ -95,6 +99,17 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 	for x := 0; x < d; x += step {
 		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel,
 			panelStride: d * panel, overwrite: x == 0}
+		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
+	}
+}
+
+// scoreFew is score of few rows by n packed keys, in whole panels, a part of the dimension at a
+// time.
+func scoreFew(s, q, k []float32, rows, d, n int) {
+	part := panelLayout{cols: roundUp(n, panel), stride: panel, panelStride: d * panel}
+	part.set(&tuned, 0, false)
+	for x := 0; x < d; x += callSteps {
+		part.keys, part.overwrite = min(callSteps, d-x), x == 0
 		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
 	}
 }

@@ -76,7 +76,10 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	layout := scoreLayout(t, d, roundUp(n, panel))
 	layout.setTyped(&tuned)
-	accumulateTyped(t, s, q, k, nil, rows, Block, d, &layout)
+	for x := 0; x < d; x += callSteps {
+		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
+		accumulateTyped(t, s, q[x:], k[x*panel*t.bytes():], nil, rows, Block, d, &layout)
+	}
 }
 
 // scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
