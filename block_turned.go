@@ -11,13 +11,13 @@ func (w *scratch) addTurned(p *plan, c *chunk, st *state, at []int, last int) {
 	m, o := st.m[c.at:], st.o[c.at*p.oStride:]
 	overwrite := st.overwrite
 	for i, from := range at {
-		n, ahead := last, 0
-		if i < len(at)-1 {
-			n, ahead = Block, at[i+1]-from
+		n := Block
+		if i == len(at)-1 {
+			n = last
 		}
 		keys, scales := p.packed.keys(p.packed.data[from:][:p.packed.block])
 		masked := w.turnedWeights(p, c, st, keys, scales, n)
-		w.addTurnedValues(p, c, o, keys, n, ahead, overwrite)
+		w.addTurnedValues(p, c, o, keys, n, overwrite)
 		if masked {
 			clearMasked(m, o, c.rows, p.oStride)
 		}
@@ -52,9 +52,8 @@ func (w *scratch) turnedWeights(p *plan, c *chunk, st *state, keys []byte, scale
 	return masked
 }
 
-// addTurnedValues adds the values of the first n keys of a block that the weights weigh. The next
-// block is ahead bytes after it.
-func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n, ahead int,
+// addTurnedValues adds the values of the first n keys of a block that the weights weigh.
+func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n int,
 	overwrite bool) {
 	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
 	typed, x := memoryOf(w.v), &w.int8
@@ -66,13 +65,13 @@ func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n
 		switch p.packed.bytes {
 		case 4:
 			layout.cols = roundUp(cols, 8)
-			turnFloats(w.v, elements[float32](keys), p.d, cols, n, ahead)
+			turnFloats(w.v, elements[float32](keys), p.d, cols, n)
 			accumulate(o, w.s, w.v, w.alpha, c.rows, p.oStride, Block, &layout)
 			continue
 		case 2:
-			turnHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n, ahead)
+			turnHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n)
 		case 1:
-			turnGroups(typed, keys, p.d, cols, layout.cols, n, ahead)
+			turnGroups(typed, keys, p.d, cols, layout.cols, n)
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.int8 {

@@ -8,9 +8,8 @@ import "github.com/seed-1415985d/attn/internal/operand"
 
 // turnFloats brings the first cols channels of n packed keys of d dimensions, in whole panels, to
 // the order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
-// dst[(c/panel*Block + j)*panel + c%panel]. What completes the last panel of channels is 0. What
-// is ahead bytes after the keys is prefetched.
-func turnFloats(dst, k []float32, d, cols, n, ahead int) {
+// dst[(c/panel*Block + j)*panel + c%panel]. What completes the last panel of channels is 0.
+func turnFloats(dst, k []float32, d, cols, n int) {
 	turns(dst, k, d, cols, n)
 	if !tuned.ISA.SIMD() {
 		turnGeneric(dst, k, d, cols, n)
@@ -19,8 +18,7 @@ func turnFloats(dst, k []float32, d, cols, n, ahead int) {
 	const step = callCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
 	for c := 0; c < whole; c += step {
-		turnFloatsSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c),
-			ahead)
+		turnFloatsSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
 		turnGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)
@@ -28,7 +26,7 @@ func turnFloats(dst, k []float32, d, cols, n, ahead int) {
 }
 
 // turnHalves is turnFloats for elements of 16 bits.
-func turnHalves(dst, k []uint16, d, cols, n, ahead int) {
+func turnHalves(dst, k []uint16, d, cols, n int) {
 	turns(dst, k, d, cols, n)
 	if !turnsTyped() {
 		turnGeneric(dst, k, d, cols, n)
@@ -37,8 +35,7 @@ func turnHalves(dst, k []uint16, d, cols, n, ahead int) {
 	const step = callCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
 	for c := 0; c < whole; c += step {
-		turnHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c),
-			ahead)
+		turnHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
 		turnGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)
@@ -72,7 +69,7 @@ func turnGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
 // turnGroups is turnFloats for integers in groups of four, see kernel_typed.go: groups of four
 // channels of one key become groups of four keys of one channel. Values have width columns; those
 // that are no channel become 0.
-func turnGroups(dst, k []byte, d, cols, width, n, ahead int) {
+func turnGroups(dst, k []byte, d, cols, width, n int) {
 	panels, row := roundUp(n, panel)/panel, roundUp(d, 4)*panel
 	operand.ReadsRows(k, panels, row, roundUp(cols, 4)*panel)
 	operand.Writes(dst, panels*panel*width)
@@ -84,7 +81,7 @@ func turnGroups(dst, k []byte, d, cols, width, n, ahead int) {
 	for j := range panels {
 		from, to := k[j*row:], dst[j*panel*width:][:panel*width]
 		for g := 0; g < whole; g += step {
-			turnGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g), ahead)
+			turnGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g))
 		}
 		turnGroupsGeneric(to, from, 4*whole, cols, width)
 	}

@@ -9,15 +9,15 @@ func turnsTyped() bool { return tuned.ISA.SIMD() }
 // 16 keys, which are stride apart.
 //
 //go:noescape
-func turnFloatsSIMD(dst, k *float32, stride, squares, panels, ahead int)
+func turnFloatsSIMD(dst, k *float32, stride, squares, panels int)
 
 // turnHalvesSIMD is turnFloatsSIMD for elements of 16 bits.
 //
 //go:noescape
-func turnHalvesSIMD(dst, k *uint16, stride, squares, panels, ahead int)
+func turnHalvesSIMD(dst, k *uint16, stride, squares, panels int)
 
 // turnGroupsSIMD turns whole groups of channels of 16 keys. It works like turnGroupsGeneric, with
 // groups of keys stride apart.
 //
 //go:noescape
-func turnGroupsSIMD(dst, k *byte, stride, groups, ahead int)
+func turnGroupsSIMD(dst, k *byte, stride, groups int)

@@ -8,7 +8,7 @@ import "github.com/seed-1415985d/attn/internal/operand"
 func turnsTyped() bool { return false }
 
 // turnFloatsSIMD turns squares as keys are packed, a call for each.
-func turnFloatsSIMD(dst, k *float32, stride, squares, panels, ahead int) {
+func turnFloatsSIMD(dst, k *float32, stride, squares, panels int) {
 	for p := range panels {
 		for j := range squares {
 			to, from := operand.At(dst, (p*Block+j*panel)*panel), operand.At(k, p*panel*panel+j*stride)
@@ -17,5 +17,5 @@ func turnFloatsSIMD(dst, k *float32, stride, squares, panels, ahead int) {
 	}
 }
 
-func turnHalvesSIMD(dst, k *uint16, stride, squares, panels, ahead int) { panic(onlyAMD64) }
-func turnGroupsSIMD(dst, k *byte, stride, groups, ahead int)            { panic(onlyAMD64) }
+func turnHalvesSIMD(dst, k *uint16, stride, squares, panels int) { panic(onlyAMD64) }
+func turnGroupsSIMD(dst, k *byte, stride, groups int)            { panic(onlyAMD64) }

@@ -8,14 +8,14 @@ var turnKernelTests = []kernelTest{
 		d := n[0] + n[1]
 		k := c.input(roundUp(n[2], panel) * d)
 		got, want := c.output(Block * roundUp(n[0], panel))
-		turnFloats(got, k, d, n[0], n[2], c.IntN(1<<20))
+		turnFloats(got, k, d, n[0], n[2])
 		turnGeneric(want, k, d, n[0], n[2])
 	}},
 	{"turnHalves", turnDims, func(c *trial, n []int) {
 		d := n[0] + n[1]
 		k := elements[uint16](c.typedInput(F16, roundUp(n[2], panel)*d))
 		got, want := c.output(Block / 2 * roundUp(n[0], panel))
-		turnHalves(elements[uint16](bytesIn(got)), k, d, n[0], n[2], c.IntN(1<<20))
+		turnHalves(elements[uint16](bytesIn(got)), k, d, n[0], n[2])
 		turnGeneric(elements[uint16](bytesIn(want)), k, d, n[0], n[2])
 	}},
 	{"turnGroups", turnDims, func(c *trial, n []int) {
@@ -23,7 +23,7 @@ var turnKernelTests = []kernelTest{
 		row := roundUp(d, 4) * panel
 		k := c.typedInput(I8, roundUp(n[2], panel)/panel*row)
 		got, want := c.output(Block / 4 * width)
-		turnGroups(bytesIn(got), k, d, n[0], width, n[2], c.IntN(1<<20))
+		turnGroups(bytesIn(got), k, d, n[0], width, n[2])
 		for j := 0; j < n[2]; j += panel {
 			turnGroupsGeneric(bytesIn(want)[j*width:], k[j/panel*row:], 0, n[0], width)
 		}

@@ -121,7 +121,8 @@ func lowPrecisionText(t *testing.T) string {
 // docs/low-precision.md names tests that exist.
 func TestLowPrecisionNamesTests(t *testing.T) {
 	var code strings.Builder
-	for _, file := range []string{"low_precision_test.go", "cache_formats_test.go"} {
+	for _, file := range []string{"low_precision_test.go", "cache_formats_test.go",
+		"latent_test.go"} {
 		part, err := os.ReadFile(file)
 		must(t, err)
 		code.Write(part)

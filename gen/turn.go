@@ -7,14 +7,13 @@ import (
 )
 
 // Keys to values (kernel_turn.go): squares of 16 channels × 16 keys are transposed, those of the
-// same channels one after the other, so that what is written follows each other. Few rows wait for
-// memory, so what is ahead bytes after the keys is prefetched: the next block.
+// same channels one after the other, so that what is written follows each other.
 
 // turnKernel transposes squares: a row of 16 keys becomes a column.
 func turnKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
-	TEXT(name, noSplit, "func(dst, k *"+element+", stride, squares, panels, ahead int)")
+	TEXT(name, noSplit, "func(dst, k *"+element+", stride, squares, panels int)")
 	dst, k, stride := param("dst"), param("k"), param("stride")
-	squares, panels, ahead := param("squares"), param("panels"), param("ahead")
+	squares, panels := param("squares"), param("panels")
 	from, to, left := GP64(), GP64(), GP64()
 	IMUL3Q(imm(size), stride, stride)
 	Label("panels")
@@ -22,9 +21,6 @@ func turnKernel(name, element string, size int, square func(k, dst reg.GPVirtual
 	MOVQ(dst, to)
 	MOVQ(squares, left)
 	Label("squares")
-	for line := 0; line < panel*panel*size; line += 64 {
-		PREFETCHT1(Mem{Base: from, Index: ahead, Scale: 1, Disp: line})
-	}
 	square(from, to)
 	ADDQ(stride, from)
 	ADDQ(imm(panel*panel*size), to)
@@ -90,15 +86,13 @@ func unpackPairs(v [8]reg.VecVirtual, low, high func(ops ...Op)) (out [8]reg.Vec
 // turnGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of four
 // keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
 func turnGroupsKernel() {
-	TEXT("turnGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups, ahead int)")
+	TEXT("turnGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups int)")
 	dst, k, stride, groups := param("dst"), param("k"), param("stride"), param("groups")
-	ahead := param("ahead")
 	third, order := GP64(), YMM() // strides; which bytes of four rows of four follow each other
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
 	VBROADCASTI128(words("transposedBytes", 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703), order)
 	Label("groups")
 	low, high := YMM(), YMM()
-	PREFETCHT1(Mem{Base: k, Index: ahead, Scale: 1})
 	VMOVDQU(Mem{Base: k}, low)
 	VMOVDQU(Mem{Base: k, Disp: vector}, high)
 	VPSHUFB(order, low, low)
