@@ -19336,8 +19336,35 @@ TEXT ·turnGroupsSIMD(SB), NOSPLIT, $0-32
 	MOVQ           groups+24(FP), BX
 	LEAQ           (DX)(DX*2), SI
 	VBROADCASTI128 transposedBytes<>+0(SB), Y0
+	SUBQ           $0x02, BX
+	JL             last
 
-groups:
+	// Two groups at a time: what they have of the same keys is side by side.
+pairs:
+	VMOVDQU    (CX), Y1
+	VMOVDQU    32(CX), Y2
+	VPSHUFB    Y0, Y1, Y1
+	VPSHUFB    Y0, Y2, Y2
+	VMOVDQU    64(CX), Y3
+	VMOVDQU    96(CX), Y4
+	VPSHUFB    Y0, Y3, Y3
+	VPSHUFB    Y0, Y4, Y4
+	VPERM2I128 $0x20, Y3, Y1, Y5
+	VMOVDQU    Y5, (AX)
+	VPERM2I128 $0x31, Y3, Y1, Y1
+	VMOVDQU    Y1, (AX)(DX*1)
+	VPERM2I128 $0x20, Y4, Y2, Y1
+	VMOVDQU    Y1, (AX)(DX*2)
+	VPERM2I128 $0x31, Y4, Y2, Y1
+	VMOVDQU    Y1, (AX)(SI*1)
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x20, AX
+	SUBQ       $0x02, BX
+	JGE        pairs
+
+last:
+	ADDQ         $0x02, BX
+	JE           end
 	VMOVDQU      (CX), Y1
 	VMOVDQU      32(CX), Y2
 	VPSHUFB      Y0, Y1, Y1
@@ -19346,10 +19373,8 @@ groups:
 	VEXTRACTI128 $0x01, Y1, (AX)(DX*1)
 	VMOVDQU      X2, (AX)(DX*2)
 	VEXTRACTI128 $0x01, Y2, (AX)(SI*1)
-	ADDQ         $0x40, CX
-	ADDQ         $0x10, AX
-	DECQ         BX
-	JNE          groups
+
+end:
 	VZEROUPPER
 	RET
 

@@ -91,19 +91,41 @@ func turnGroupsKernel() {
 	third, order := GP64(), YMM() // strides; which bytes of four rows of four follow each other
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
 	VBROADCASTI128(words("transposedBytes", 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703), order)
-	Label("groups")
-	low, high := YMM(), YMM()
-	VMOVDQU(Mem{Base: k}, low)
-	VMOVDQU(Mem{Base: k, Disp: vector}, high)
-	VPSHUFB(order, low, low)
-	VPSHUFB(order, high, high)
-	VMOVDQU(low.AsX(), Mem{Base: dst})
-	VEXTRACTI128(Imm(1), low, Mem{Base: dst, Index: stride, Scale: 1})
-	VMOVDQU(high.AsX(), Mem{Base: dst, Index: stride, Scale: 2})
-	VEXTRACTI128(Imm(1), high, Mem{Base: dst, Index: third, Scale: 1})
-	ADDQ(imm(2*vector), k)
-	ADDQ(Imm(16), dst)
-	DECQ(groups)
-	JNE(LabelRef("groups"))
+	load := func(group int) (low, high reg.VecVirtual) {
+		low, high = YMM(), YMM()
+		VMOVDQU(Mem{Base: k, Disp: group * 2 * vector}, low)
+		VMOVDQU(Mem{Base: k, Disp: group*2*vector + vector}, high)
+		VPSHUFB(order, low, low)
+		VPSHUFB(order, high, high)
+		return low, high
+	}
+	rows := [4]Mem{{Base: dst}, {Base: dst, Index: stride, Scale: 1},
+		{Base: dst, Index: stride, Scale: 2}, {Base: dst, Index: third, Scale: 1}}
+	SUBQ(Imm(2), groups)
+	JL(LabelRef("last"))
+	Comment("Two groups at a time: what they have of the same keys is side by side.")
+	Label("pairs")
+	low, high := load(0)
+	nextLow, nextHigh := load(1)
+	for r, pair := range [2][2]reg.VecVirtual{{low, nextLow}, {high, nextHigh}} {
+		for half := range 2 {
+			both := YMM()
+			VPERM2I128(Imm(uint64(0x20+0x11*half)), pair[1], pair[0], both)
+			VMOVDQU(both, rows[2*r+half])
+		}
+	}
+	ADDQ(imm(4*vector), k)
+	ADDQ(imm(vector), dst)
+	SUBQ(Imm(2), groups)
+	JGE(LabelRef("pairs"))
+	Label("last")
+	ADDQ(Imm(2), groups)
+	JE(LabelRef("end"))
+	low, high = load(0)
+	for r, v := range [2]reg.VecVirtual{low, high} {
+		VMOVDQU(v.AsX(), rows[2*r])
+		VEXTRACTI128(Imm(1), v, rows[2*r+1])
+	}
+	Label("end")
 	finish()
 }
