@@ -169,7 +169,8 @@ func TestNoAllocationInCache(t *testing.T) {
 	testNoAllocationInCache(t, 100000)
 }
 
-// Nor over a cache whose values are part of keys, in a store and by a State, with few rows and many.
+// Nor over a cache whose values are part of keys, in a store and by a State, with few rows and
+// many.
 func TestNoAllocationOverLatentVectors(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for _, kind := range allFormats {
@@ -190,7 +191,8 @@ func TestNoAllocationOverLatentVectors(t *testing.T) {
 				keys, opt := BHLD(k[:], 1, 1, 3, 24), &Options{Causal: BottomRight}
 				state.Reset()
 				return errors.Join(c.Truncate(c.Len()%90), c.Append(keys, Tensor{}),
-					c.Read(keys, Tensor{}, 0), c.Attend(out(2), queries(2), opt), c.Attend(out(20), queries(20), opt),
+					c.Read(keys, Tensor{}, 0), c.Attend(out(2), queries(2), opt),
+					c.Attend(out(20), queries(20), opt),
 					s.Truncate(s.Len()%90), s.Append(keys, Tensor{}),
 					AttendSequences(out(20), queries(20), seqs, opt),
 					state.UpdateSequence(queries(20), s, nil), state.Finish(out(20), nil))

@@ -29,10 +29,10 @@ type CacheConfig struct {
 // All memory is allocated by NewCache: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
 // or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8
 // also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements, and
-// one scale. [Cache.MemoryUse] says how much. Appending and
-// attending allocate only where [Attend] does. From 256 KiB on, the memory is the operating
-// system's and not the Go heap's, so the garbage collector does not count it. Close gives it back;
-// without Close, it goes back some time after the cache has become unreachable.
+// one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where [Attend]
+// does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so the garbage
+// collector does not count it. Close gives it back; without Close, it goes back some time after the
+// cache has become unreachable.
 //
 // On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time
 // with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:
@@ -48,8 +48,8 @@ type Cache struct {
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸, a cache
-// larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one that the system has no memory for, [ErrOption] for
-// a format that does not exist.
+// larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one
+// that the system has no memory for, [ErrOption] for a format that does not exist.
 //
 // Most systems refuse what they cannot back, and back the rest when it is written to. One that is
 // set to grant anything, or on which all programs together use more than there is, may end the

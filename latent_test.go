@@ -189,10 +189,11 @@ func TestLatentErrors(t *testing.T) {
 	must(t, c.Append(k, Tensor{}))
 	must(t, s.Append(k, Tensor{}))
 	for name, v := range map[string]Tensor{
-		"values": zeros(1, 1, 2, 4), "no tokens": zeros(1, 1, 0, 4), "a size": {D: 4}, "a stride": {SL: 1},
-		"data": {Data: k.Data[:0]}} {
+		"values": zeros(1, 1, 2, 4), "no tokens": zeros(1, 1, 0, 4), "a size": {D: 4},
+		"a stride": {SL: 1}, "data": {Data: k.Data[:0]}} {
 		const text = "want the zero Tensor: values are part of keys"
-		for call, err := range map[string]error{"Cache.Append": c.Append(k, v), "Cache.Read": c.Read(k, v, 0),
+		for call, err := range map[string]error{
+			"Cache.Append": c.Append(k, v), "Cache.Read": c.Read(k, v, 0),
 			"Sequence.Append": s.Append(k, v), "Sequence.Read": s.Read(k, v, 0)} {
 			mustFail(t, name+", "+call, err, ErrShape)
 			if err != nil && !strings.Contains(err.Error(), text) {
@@ -202,7 +203,8 @@ func TestLatentErrors(t *testing.T) {
 	}
 	bad := zeros(1, 1, 2, 4)
 	bad.Data[5] = nan32()
-	mustFail(t, "k.D", c.Append(zeros(1, 1, 2, 3), Tensor{}), ErrShape, "k is [1 1 … 3], want [1 1 … 4]")
+	mustFail(t, "k.D", c.Append(zeros(1, 1, 2, 3), Tensor{}), ErrShape,
+		"k is [1 1 … 3], want [1 1 … 4]")
 	mustFail(t, "NaN", c.Append(bad, Tensor{}), ErrOption)
 	mustFail(t, "NaN", s.Append(bad, Tensor{}), ErrOption)
 	if c.Len() != 2 || s.Len() != 2 {
@@ -216,7 +218,8 @@ func TestLatentFilesAreOfTheirKind(t *testing.T) {
 	latent := g
 	latent.ValuesInKeys = true
 	plain, keys := newReadCase(t, g), newReadCase(t, latent)
-	file, latentFile := fileOf(t, newSequenceIn(t, g, 3, 70)), fileOf(t, newSequenceIn(t, latent, 3, 70))
+	file := fileOf(t, newSequenceIn(t, g, 3, 70))
+	latentFile := fileOf(t, newSequenceIn(t, latent, 3, 70))
 	if file[7] != 2 || latentFile[7] != 3 {
 		t.Errorf("versions are %d and %d, want 2 and 3", file[7], latentFile[7])
 	}
@@ -230,11 +233,12 @@ func TestLatentFilesAreOfTheirKind(t *testing.T) {
 // all.
 func latentParts(t *testing.T, d, dv int) (parts []*Sequence, all *Cache) {
 	r := random("latent parts")
-	config := StoreConfig{KVHeads: 1, HeadDim: d, ValueDim: dv, Pages: 40, Format: I8, ValuesInKeys: true}
+	config := StoreConfig{KVHeads: 1, HeadDim: d, ValueDim: dv, Pages: 40, Format: I8,
+		ValuesInKeys: true}
 	store, err := NewStore(config)
 	must(t, err)
-	all, err = NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: 2 * Segment,
-		Format: I8, ValuesInKeys: true})
+	all, err = NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv,
+		Capacity: 2 * Segment, Format: I8, ValuesInKeys: true})
 	must(t, err)
 	for _, n := range []int{Segment, 100} {
 		k := tensor(r, normal, 1, 1, n, d)
@@ -308,8 +312,16 @@ func TestLatentStatesMix(t *testing.T) {
 	for name, build := range map[string]func(s, part *State){
 		"rotated, then not":         func(s, _ *State) { rotated(s); plain(s) },
 		"not rotated, then rotated": func(s, _ *State) { plain(s); rotated(s) },
-		"merged with rotated":       func(s, part *State) { plain(s); rotated(part); must(t, s.Merge(part)) },
-		"rotated, merged":           func(s, part *State) { rotated(s); plain(part); must(t, s.Merge(part)) },
+		"merged with rotated": func(s, part *State) {
+			plain(s)
+			rotated(part)
+			must(t, s.Merge(part))
+		},
+		"rotated, merged": func(s, part *State) {
+			rotated(s)
+			plain(part)
+			must(t, s.Merge(part))
+		},
 	} {
 		s, err := NewState(1, heads, lq, dv)
 		must(t, err)

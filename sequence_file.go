@@ -25,8 +25,9 @@ import (
 // What of a block is no token, or a column or dimension that tokens do not have, is zero. So the
 // same tokens are the same bytes, and no byte is of another sequence.
 //
-// Version 3 is of a store with ValuesInKeys, whose blocks have no values. Version 2 belongs to version 2 of the numeric contract, which fixes Block, and to keys of I8 that
-// are always rotated; in version 1 they were where a mark said so.
+// Version 3 is of a store with ValuesInKeys, whose blocks have no values. Version 2 belongs to
+// version 2 of the numeric contract, which fixes Block, and to keys of I8 that are always rotated;
+// in version 1 they were where a mark said so.
 const (
 	sequenceMagic  = "attnSeq\x02"
 	latentMagic    = "attnSeq\x03"
@@ -81,9 +82,9 @@ func putHeader(x []byte, c *StoreConfig, t *pages.Table) []byte {
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the
 // free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of
-// another shape is [ErrShape], of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is
-// [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too
-// few. Other errors of r are wrapped. After any error the tokens are those that there were.
+// another shape is [ErrShape], of another Format or ValuesInKeys [ErrOption]. What Save cannot have
+// written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it
+// has too few. Other errors of r are wrapped. After any error the tokens are those that there were.
 func (s *Sequence) Load(r io.Reader) (n int64, err error) {
 	if err := s.begin(); err != nil {
 		return 0, err

@@ -91,8 +91,8 @@ func (s *State) Reset() {
 // each maximum.
 //
 // Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
-// An Update over values that are not, or the other way round, first rotates the outputs so far, with
-// rounding errors of that.
+// An Update over values that are not, or the other way round, first rotates the outputs so far,
+// with rounding errors of that.
 //
 // Update allocates when the number of keys passes a power of two of segments that it has not
 // reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
@@ -267,9 +267,9 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 // Merge adds the keys of t, which follow those of s. It does not change t. The merged state is what
 // s would be had it seen the keys of t itself, if the parts are cut as [State] says; otherwise it
 // is the same sum in another order. States in different units are brought to natural units, and
-// outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same shape, or the error is [ErrShape], and have the
-// same sinks, if they have any, or it is [ErrOption]. It is [ErrMemory] if the system has no
-// memory. Then s has not changed.
+// outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same
+// shape, or the error is [ErrShape], and have the same sinks, if they have any, or it is
+// [ErrOption]. It is [ErrMemory] if the system has no memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:

@@ -33,9 +33,9 @@ type Store struct {
 const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 
 // NewStore allocates a store without sequences. The error is [ErrShape] for a size outside 1 to
-// 2²⁸, a store larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys, [ErrMemory] for one that the system has no memory for,
-// [ErrOption] for a format that does not exist. What [NewCache] says of memory holds for a store,
-// too.
+// 2²⁸, a store larger than memory can be, or a ValueDim above HeadDim with ValuesInKeys,
+// [ErrMemory] for one that the system has no memory for, [ErrOption] for a format that does not
+// exist. What [NewCache] says of memory holds for a store, too.
 func NewStore(c StoreConfig) (*Store, error) {
 	sizes := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}

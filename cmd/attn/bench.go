@@ -25,7 +25,8 @@ this machine can do at best with vectors of the same size: fused multiply-adds p
 multiply-adds of 8-bit integers for cases in integers (Options.Int8), or bytes read per second
 from memory for decode: of float32 keys and values, or of a cache
 that keeps them as f16, bf16 or i8, its scales included. Case mla decodes with 128 heads over one
-latent vector a token, whose first 512 channels are values (CacheConfig.ValuesInKeys). Cases take turns, many times, and
+latent vector a token, whose first 512 channels are values (CacheConfig.ValuesInKeys). Cases
+take turns, many times, and
 the limit is measured again with each repetition; the best of all counts, of the case and of
 the limit.
 Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
