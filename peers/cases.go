@@ -44,10 +44,6 @@ var cases = []Case{
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
 
-// eight says that keys and values have 8 bits. Who multiplies them in float32 or otherwise decides
-// that alone, but for attn, which has both.
-func (c *Case) eight() bool { return c.Type == "i8" || c.Type == "int8" }
-
 // work is useful floating-point operations, or the bytes of keys and values where memory is the
 // limit.
 func (c *Case) work() float64 {

@@ -120,6 +120,10 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	m.values = append(m.values, m.values[3:5]...)
 }
 
+// eight says that keys and values have 8 bits. Who multiplies them in float32 or otherwise decides
+// that alone, but for attn, which has both.
+func (c *Case) eight() bool { return c.Type == "i8" || c.Type == "int8" }
+
 // last returns the last tokens of keys or values, heads side by side in each.
 func (m *ortModel) last(x []float32, n int) []float32 {
 	c := m.c
