@@ -184,11 +184,7 @@ func (g *gather) call(ctx context.Context, a *answer, request []byte) error {
 	defer cancel()
 	d, err := g.client.call(ctx, a.worker, request)
 	if err == nil {
-		err = a.reply.decode(d, a.worker)
-	}
-	if err == nil && len(a.reply.states) != len(a.parts) {
-		err = fail(ErrProtocol, "worker %s sent %d states, want %d", a.worker, len(a.reply.states),
-			len(a.parts))
+		err = a.reply.decode(d, a.worker, len(a.parts))
 	}
 	return err
 }

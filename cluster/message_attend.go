@@ -80,6 +80,10 @@ func (r *attendRequest) decode(d *decoder) error {
 	r.layer = d.u32()
 	r.heads, r.rows = d.size("heads"), d.size("queries")
 	r.q = d.floats()
+	if n := uint64(r.heads) * uint64(r.rows); n > uint64(len(r.q)) {
+		d.refuse("q has %d elements, want at least one for each of %d heads and %d rows", len(r.q),
+			r.heads, r.rows)
+	}
 	r.options = d.options()
 	r.parts = make([]attendPart, d.list(32))
 	for i := range r.parts {
@@ -141,8 +145,13 @@ func (r *attendReply) encode() []byte {
 	return e.data
 }
 
-func (r *attendReply) decode(d *decoder, worker string) error {
+// decode reads the answers for so many parts.
+func (r *attendReply) decode(d *decoder, worker string, parts int) error {
 	n := d.list(1)
+	if n != parts {
+		d.refuse("worker %s sent %d states, want %d", worker, n, parts)
+		return d.err
+	}
 	r.states, r.errors = make([][]byte, n), make([]error, n)
 	for i := range n {
 		if r.errors[i] = d.fault(worker); r.errors[i] == nil {

@@ -61,6 +61,7 @@ type Worker struct {
 	mu      sync.Mutex
 	closed  bool
 	copies  int
+	layers  int // of all copies
 	clients map[clientID]*owner
 }
 
@@ -247,13 +248,21 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	if w.copies >= w.config.Copies {
 		return nil, fail(ErrLimit, "%d copies are here, want at most %d", w.copies, w.config.Copies)
 	}
+	if w.layers+r.shape.layers > maxLayers {
+		return nil, fail(ErrLimit, "copies have %d layers in all, and %d more are wanted, want at most %d",
+			w.layers, r.shape.layers, maxLayers)
+	}
 	if n := w.sequences(); n >= w.config.Sequences && !o.has(r.sequence) {
 		return nil, fail(ErrLimit, "%d sequences are here, want at most %d", n, w.config.Sequences)
 	}
 	o.copies[r.copy] = newPart(r, &w.arena)
 	w.copies++
+	w.layers += r.shape.layers
 	return beginReply().data, nil
 }
+
+// maxLayers is how many layers all copies may have: empty ones take no memory for tokens.
+const maxLayers = 1 << 20
 
 // checkShape makes sure that a part can be here at all.
 func (w *Worker) checkShape(r *createRequest) error {
@@ -318,6 +327,7 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 	for i := range r.parts {
 		p, err := w.part(client, r.parts[i].copy)
 		if err == nil { // a whole part is one node; a beginning has one more for each bit
+			// q has at least as many elements as heads and rows, so nothing overflows.
 			size += 4 * r.heads * r.rows * (p.shape.valueDim + 2)
 			if size > w.config.Reply {
 				return nil, fail(ErrLimit, "the reply has more than %d bytes, want at most %d", size,
@@ -364,6 +374,7 @@ func (w *Worker) remove(client clientID, copy uint64) {
 	p := o.copies[copy]
 	delete(o.copies, copy)
 	w.copies--
+	w.layers -= p.shape.layers
 	w.mu.Unlock()
 	p.release()
 }

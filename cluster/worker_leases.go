@@ -71,6 +71,9 @@ func (w *Worker) drop(client clientID) {
 	}
 	delete(w.clients, client)
 	w.copies -= len(o.copies)
+	for _, p := range o.copies {
+		w.layers -= p.shape.layers
+	}
 	w.mu.Unlock()
 	for _, p := range o.copies {
 		p.release()
