@@ -7,9 +7,9 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// arena gives out memory for tokens. It takes it from the system in slabs, each a store of one shape,
-// and gives a slab back when the last of its runs has gone; so shapes can follow each other, and the
-// bytes of all slabs never pass the limit.
+// arena gives out memory for tokens. It takes it from the system in slabs, each a store of one
+// shape, and gives a slab back when the last of its runs has gone; so shapes can follow each other,
+// and the bytes of all slabs never pass the limit.
 type arena struct {
 	mu          sync.Mutex
 	limit, used int64
@@ -23,8 +23,8 @@ type slab struct {
 	runs   int
 }
 
-// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the last
-// of a layer ends at a multiple of attn.Block, so a state takes them one after the other.
+// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
+// last of a layer ends at a multiple of attn.Block, so a state takes them one after the other.
 type run struct {
 	*attn.Sequence
 	slab *slab
@@ -39,8 +39,8 @@ func (s *shape) storeConfig() attn.StoreConfig {
 		Format: s.format}
 }
 
-// newRun returns a run in a slab that has so many free pages; if none can have that, in the one with
-// the most.
+// newRun returns a run in a slab that has so many free pages; if none can have that, in the one
+// with the most.
 func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +63,8 @@ func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	return &run{best.store.NewSequence(), best}, nil
 }
 
-// newSlab takes a slab from the system, a smaller one than usual if there is less. The lock is held.
+// newSlab takes a slab from the system, a smaller one than usual if there is less. The lock is
+// held.
 func (a *arena) newSlab(c attn.StoreConfig) (*slab, error) {
 	page := pageBytes(&c)
 	free := a.limit - a.used

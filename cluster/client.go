@@ -12,8 +12,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// ClientConfig is how a client places tokens and how long it waits. Zero fields have the values that
-// they name.
+// ClientConfig is how a client places tokens and how long it waits. Zero fields have the values
+// that they name.
 type ClientConfig struct {
 	// Copies of each part, each on another worker: 2. While there are fewer workers, there are fewer
 	// copies.
@@ -46,8 +46,9 @@ func (c *ClientConfig) complete() error {
 		return fail(attn.ErrOption, "ClientConfig.Segments is %d, want a power of two up to 2¹⁸",
 			c.Segments)
 	case min(c.Copies, c.Chunk) < 1 || min(c.Patience, c.Gone, c.Timeout) < 1 || c.Lease < time.Second:
-		return fail(attn.ErrOption, "ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
-			"second", *c)
+		return fail(attn.ErrOption,
+			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
+				"second", *c)
 	}
 	return nil
 }

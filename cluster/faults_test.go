@@ -211,7 +211,8 @@ func TestLimits(t *testing.T) {
 	c := quick
 	c.Copies = 1
 	b := newBench(t, 0, c)
-	_, err := NewWorker(b.dial(), WorkerConfig{Name: "small", Memory: 1 << 20, Sequences: 1, Threads: 1})
+	_, err := NewWorker(b.dial(), WorkerConfig{Name: "small", Memory: 1 << 20, Sequences: 1,
+		Threads: 1})
 	must(t, err)
 	must(t, b.client.Wait(context.Background(), 1))
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64}, 2)

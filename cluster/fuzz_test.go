@@ -100,8 +100,8 @@ func (l *loop) Watch(each func([]byte)) (func(), error) {
 	return func() {}, nil
 }
 
-// FuzzReadRequest gives a worker messages that may be requests, after some that are. It answers each,
-// and takes no more memory than it may.
+// FuzzReadRequest gives a worker messages that may be requests, after some that are. It answers
+// each, and takes no more memory than it may.
 func FuzzReadRequest(f *testing.F) {
 	seeds(f)
 	l := new(loop)

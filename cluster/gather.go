@@ -68,7 +68,7 @@ func (g *gather) run(ctx context.Context) ([]*attn.State, error) {
 	var want []int
 	for i := range g.parts {
 		g.parts[i].tried = map[*partCopy]bool{}
-		if g.q != nil && len(g.q) > 0 && g.visible(&g.attendCall.parts[i], g.first, g.rows) {
+		if len(g.q) > 0 && g.visible(&g.attendCall.parts[i], g.first, g.rows) {
 			want = append(want, i)
 		}
 	}
@@ -151,7 +151,8 @@ func (g *gather) next(i int) *partCopy {
 
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) []byte {
-	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q, options: g.wire()}
+	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q,
+		options: g.wire()}
 	for n, i := range a.parts {
 		p := &g.attendCall.parts[i]
 		from := p.index * g.tokens
@@ -281,8 +282,9 @@ func (g *gather) failure(want []int, cause error) error {
 		}
 		p := &g.attendCall.parts[i]
 		from := p.index * g.tokens
-		return fail(ErrUnavailable, "no answer for positions %d to %d of sequence %x: %v; the last error "+
-			"is: %v", from, from+p.keys-1, g.id, cause, g.parts[i].cause)
+		return fail(ErrUnavailable,
+			"no answer for positions %d to %d of sequence %x: %v; the last error "+
+				"is: %v", from, from+p.keys-1, g.id, cause, g.parts[i].cause)
 	}
 	return cause
 }

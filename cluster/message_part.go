@@ -59,8 +59,8 @@ func (r *createRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// appendRequest adds tokens to a layer of a copy: tokens one after the other, the heads of each side
-// by side.
+// appendRequest adds tokens to a layer of a copy: tokens one after the other, the heads of each
+// side by side.
 type appendRequest struct {
 	copy     uint64
 	epoch    uint32
@@ -124,8 +124,8 @@ func (r *releaseRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// renewRequest says that the client is there, and which copies it has: others with numbers up to the
-// horizon are freed. The reply is those that the worker has not.
+// renewRequest says that the client is there, and which copies it has: others with numbers up to
+// the horizon are freed. The reply is those that the worker has not.
 type renewRequest struct {
 	lease   uint32
 	horizon uint64

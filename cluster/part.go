@@ -193,7 +193,8 @@ func (p *part) attend(pool *attn.Pool, r *attendRequest, a *attendPart) ([]byte,
 	defer l.mu.RUnlock()
 	switch {
 	case a.keys > l.length:
-		return nil, fail(errStale, "%d keys, want at most %d, the tokens that are there", a.keys, l.length)
+		return nil, fail(errStale, "%d keys, want at most %d, the tokens that are there", a.keys,
+			l.length)
 	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(p.shape.headDim):
 		return nil, fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d "+
 			"dimensions", len(r.q), r.heads, r.rows, p.shape.headDim)
@@ -233,8 +234,8 @@ func updateRun(pool *attn.Pool, s *attn.State, q attn.Tensor, r *run, most int,
 	return n, pool.UpdateSequence(s, q, seq, opt)
 }
 
-// at are the options for keys from a position of a part on. Columns of mask and bias are to be cut to
-// the keys.
+// at are the options for keys from a position of a part on. Columns of mask and bias are to be cut
+// to the keys.
 func (r *attendRequest) at(a *attendPart, first int) *attn.Options {
 	o := r.options.options(a.offset)
 	if a.maskHeads > 0 {

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// rank orders workers for a part of a sequence by weighted rendezvous hashing: each has a number that
-// depends on the part and itself, and on nothing else but its free memory. So parts spread as memory
-// is free, and a worker that comes or goes moves no others'.
+// rank orders workers for a part of a sequence by weighted rendezvous hashing: each has a number
+// that depends on the part and itself, and on nothing else but its free memory. So parts spread as
+// memory is free, and a worker that comes or goes moves no others'.
 func rank(workers []Status, sequence uint64, part int) []string {
 	type ranked struct {
 		name  string
@@ -19,7 +19,8 @@ func rank(workers []Status, sequence uint64, part int) []string {
 	all := make([]ranked, 0, len(workers))
 	for i := range workers {
 		w := &workers[i]
-		all = append(all, ranked{w.Worker, float64(w.Free()+1) / -math.Log(chance(sequence, part, w.Worker))})
+		all = append(all, ranked{w.Worker, float64(w.Free()+1) / -math.Log(chance(sequence, part,
+			w.Worker))})
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.name, b.name))

@@ -22,8 +22,8 @@ type SequenceConfig struct {
 
 // Sequence is the tokens of one sequence, in parts on several workers.
 //
-// Calls for different layers may run at the same time. Those that change a layer, and Attend over the
-// tokens that they change, come one after the other.
+// Calls for different layers may run at the same time. Those that change a layer, and Attend over
+// the tokens that they change, come one after the other.
 type Sequence struct {
 	client *Client
 	shape  shape
@@ -55,7 +55,8 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 		return nil, fail(attn.ErrShape, "SequenceConfig is %+v, want sizes of 1 to 65536", s)
 	}
 	if s.Format < attn.F32 || s.Format > attn.I8 {
-		return nil, fail(attn.ErrOption, "SequenceConfig.Format is %v, want F32, F16, BF16 or I8", s.Format)
+		return nil, fail(attn.ErrOption, "SequenceConfig.Format is %v, want F32, F16, BF16 or I8",
+			s.Format)
 	}
 	if s.ValuesInKeys {
 		return nil, fail(attn.ErrUnsupported, "SequenceConfig.ValuesInKeys is set, which this version "+
@@ -97,8 +98,8 @@ func (s *Sequence) Missing() (n int) {
 	return n
 }
 
-// good are the copies of a part that are of use, those of workers that answer first. Each part begins
-// with another one, so that all workers have work.
+// good are the copies of a part that are of use, those of workers that answer first. Each part
+// begins with another one, so that all workers have work.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	s.mu.Lock()
 	all := slices.Clone(p.copies)

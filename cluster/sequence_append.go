@@ -39,8 +39,8 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 	return err
 }
 
-// checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no room
-// takes none.
+// checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no
+// room takes none.
 func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	h := &s.shape
 	switch {
@@ -51,7 +51,8 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,
 			k.L, h.valueDim)
 	}
-	state, err := attn.NewState(1, h.kvHeads, 0, h.valueDim) // of no queries, which sees what views are
+	// of no queries, which sees what views are
+	state, err := attn.NewState(1, h.kvHeads, 0, h.valueDim)
 	if err != nil {
 		return err
 	}
@@ -237,8 +238,8 @@ func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, l
 	return s.conclude(p, copies, state, taken)
 }
 
-// settled reports whether nothing more is to be waited for where one copy has taken a request: others
-// have too, or cannot.
+// settled reports whether nothing more is to be waited for where one copy has taken a request:
+// others have too, or cannot.
 func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool {
 	for _, x := range copies {
 		if o := state[x]; !o.final && !errors.Is(o.err, errNobody) {
@@ -332,5 +333,6 @@ func (s *Sequence) lostError(p *sequencePart, cause error) error {
 		longest = max(longest, n)
 	}
 	from := p.index * s.tokens
-	return &LostError{Sequence: s.id, From: from, To: max(from+1, min(longest, from+s.tokens)), Cause: cause}
+	return &LostError{Sequence: s.id, From: from, To: max(from+1, min(longest, from+s.tokens)),
+		Cause: cause}
 }

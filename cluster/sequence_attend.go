@@ -12,10 +12,10 @@ import (
 //	q   [1, H, L, HeadDim]     KVHeads divides H
 //	dst [1, H, L, ValueDim]
 //
-// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean what
-// they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the last
-// query see the last token, the other alignments take Offset. Mask and Bias [1, H or 1, L, tokens]
-// travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
+// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean
+// what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
+// last query see the last token, the other alignments take Offset. Mask and Bias [1, H or 1, L,
+// tokens] travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
 // [attn.ErrUnsupported].
 //
 // If it returns an error, it has written nothing. With tokens of which no copy is left that is a
@@ -89,7 +89,8 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 	h := &s.shape
 	switch {
 	case q.B != 1 || q.D != h.headDim || q.H%h.kvHeads != 0:
-		return nil, fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H, q.D,
+		return nil, fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
+			q.D,
 			h.kvHeads, h.headDim)
 	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.valueDim:
 		return nil, fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
@@ -155,7 +156,8 @@ func (c *attendCall) checkPairs(name string, b, h, l, d int) error {
 	return nil
 }
 
-// end is how many elements a view of one batch entry reaches over; too many if a stride is negative.
+// end is how many elements a view of one batch entry reaches over; too many if a stride is
+// negative.
 func end(h, l, d, sh, sl int) int {
 	switch {
 	case sh < 0 || sl < 0 || sh > math.MaxInt32 || sl > math.MaxInt32:
@@ -170,7 +172,8 @@ func end(h, l, d, sh, sl int) int {
 // parts, so that the states have one unit.
 func (c *attendCall) wire() attendOptions {
 	o := c.opt
-	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full, int8: o.Int8,
+	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full,
+		int8:   o.Int8,
 		window: o.Window, slopes: o.Slopes, sinks: o.Sinks}
 }
 

@@ -29,12 +29,13 @@ func permissions(prefix string, worker bool) *server.Permissions {
 // A client without permission, one of another prefix, and one of another account get nothing.
 func TestTenants(t *testing.T) {
 	one, two := server.NewAccount("one"), server.NewAccount("two")
-	s, err := embedded.Start(&server.Options{Accounts: []*server.Account{one, two}, Users: []*server.User{
-		{Username: "worker", Password: "w", Account: one, Permissions: permissions("a", true)},
-		{Username: "client", Password: "c", Account: one, Permissions: permissions("a", false)},
-		{Username: "other", Password: "o", Account: one, Permissions: permissions("b", false)},
-		{Username: "account", Password: "x", Account: two},
-	}})
+	s, err := embedded.Start(&server.Options{Accounts: []*server.Account{one, two},
+		Users: []*server.User{
+			{Username: "worker", Password: "w", Account: one, Permissions: permissions("a", true)},
+			{Username: "client", Password: "c", Account: one, Permissions: permissions("a", false)},
+			{Username: "other", Password: "o", Account: one, Permissions: permissions("b", false)},
+			{Username: "account", Password: "x", Account: two},
+		}})
 	must(t, err)
 	defer embedded.Stop(s)
 	dial := func(user, password, prefix string) *NATS {

@@ -349,7 +349,8 @@ func newToken() string {
 // checkName makes sure that a name can be part of a subject.
 func checkName(what, name string) error {
 	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' ||
+			r == '_') {
 			return fail(attn.ErrOption, "%s is %.80q, want letters, digits, - and _", what, name)
 		}
 	}

@@ -187,6 +187,7 @@ func (s *natsServer) reply(key natsKey, message []byte) {
 			s.mu.Unlock()
 		}()
 	}
-	_ = s.send(context.Background(), s.stop, key.reply, "", frame{kind: kindReply, id: key.id}, message,
+	_ = s.send(context.Background(), s.stop, key.reply, "", frame{kind: kindReply, id: key.id},
+		message,
 		&flow)
 }

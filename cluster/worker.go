@@ -31,7 +31,8 @@ func (c *WorkerConfig) complete() error {
 	setDefault(&c.Reply, defaultMaxMessage)
 	setDefault(&c.Lease, time.Minute)
 	setDefault(&c.Announce, time.Second)
-	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply) < 1 || min(c.Lease, c.Announce) < 1 {
+	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply) < 1 || min(c.Lease,
+		c.Announce) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
 	return checkName("WorkerConfig.Name", c.Name)
@@ -249,7 +250,8 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 		return nil, fail(ErrLimit, "%d copies are here, want at most %d", w.copies, w.config.Copies)
 	}
 	if w.layers+r.shape.layers > maxLayers {
-		return nil, fail(ErrLimit, "copies have %d layers in all, and %d more are wanted, want at most %d",
+		return nil, fail(ErrLimit,
+			"copies have %d layers in all, and %d more are wanted, want at most %d",
 			w.layers, r.shape.layers, maxLayers)
 	}
 	if n := w.sequences(); n >= w.config.Sequences && !o.has(r.sequence) {
@@ -392,8 +394,8 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 	return reply.encode(), err
 }
 
-// copy takes over from another worker what this copy lacks, and what it may have of an earlier time:
-// the last run of each layer.
+// copy takes over from another worker what this copy lacks, and what it may have of an earlier
+// time: the last run of each layer.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {

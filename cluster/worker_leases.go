@@ -2,8 +2,8 @@ package cluster
 
 import "time"
 
-// renew keeps a client's copies alive, and frees those that it does not know: their release was lost,
-// or they were made by a call that the client gave up.
+// renew keeps a client's copies alive, and frees those that it does not know: their release was
+// lost, or they were made by a call that the client gave up.
 func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
 	var r renewRequest
 	if err := r.decode(d); err != nil {

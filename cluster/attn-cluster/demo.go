@@ -46,7 +46,8 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "\nChecked: %d of %d decoded tokens, in F32 and in I8 with integer products, "+
-		"have the bits of one machine,\nbefore and after a worker was killed in each run.\n", d.same, 2*d.steps)
+		"have the bits of one machine,\nbefore and after a worker was killed in each run.\n", d.same,
+		2*d.steps)
 	return nil
 }
 
@@ -105,6 +106,7 @@ func (d *show) run(ctx context.Context, format attn.Format, int8 bool, victim st
 	}
 	slices.Sort(times)
 	fmt.Fprintf(d.out, "Latency of a step: median %v, 99th percentile %v.\n",
-		times[len(times)/2].Round(10*time.Microsecond), times[len(times)*99/100].Round(10*time.Microsecond))
+		times[len(times)/2].Round(10*time.Microsecond),
+		times[len(times)*99/100].Round(10*time.Microsecond))
 	return nil
 }

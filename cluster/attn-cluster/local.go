@@ -112,8 +112,9 @@ func (l *local) newTrial(format attn.Format, int8 bool, tokens int) (t *trial, e
 	t.far, err = l.client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: kvHeads,
 		HeadDim: headDim, ValueDim: headDim, Format: format})
 	if err == nil {
-		t.store, err = attn.NewStore(attn.StoreConfig{KVHeads: kvHeads, HeadDim: headDim, ValueDim: headDim,
-			Pages: (tokens + attn.Block - 1) / attn.Block, Format: format})
+		t.store, err = attn.NewStore(attn.StoreConfig{KVHeads: kvHeads, HeadDim: headDim,
+			ValueDim: headDim,
+			Pages:    (tokens + attn.Block - 1) / attn.Block, Format: format})
 	}
 	if err == nil {
 		t.near = t.store.NewSequence()

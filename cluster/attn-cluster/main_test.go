@@ -54,7 +54,8 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q: status %d, %q", args, status, stderr)
 		}
 	}
-	if status, _, stderr := call(t, "serve", "-h"); status != 0 || !strings.Contains(stderr, "-memory") {
+	if status, _, stderr := call(t, "serve", "-h"); status != 0 || !strings.Contains(stderr,
+		"-memory") {
 		t.Errorf("help: status %d, %q", status, stderr)
 	}
 }

@@ -38,7 +38,8 @@ func soak(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer l.close()
-	s := &soaking{local: l, out: stdout, rand: rand.New(rand.NewPCG(*seed, 2)), count: map[string]int{}}
+	s := &soaking{local: l, out: stdout, rand: rand.New(rand.NewPCG(*seed, 2)),
+		count: map[string]int{}}
 	end := time.Now().Add(*length)
 	for run := 0; time.Now().Before(end); run++ {
 		format := attn.Format(run % 4)
@@ -49,8 +50,9 @@ func soak(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("after run %d, %v: %w", run, format, err)
 		}
 	}
-	fmt.Fprintf(stdout, "Checked: %d answers have the bits of one machine, no token was lost, nothing "+
-		"leaked. Faults: %v.\n", s.answers, s.count)
+	fmt.Fprintf(stdout,
+		"Checked: %d answers have the bits of one machine, no token was lost, nothing "+
+			"leaked. Faults: %v.\n", s.answers, s.count)
 	return nil
 }
 
