@@ -1,172 +1,219 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
 	"github.com/seed-1415985d/attn/cluster/internal/embedded"
 )
 
-// local is a server in this process, workers in processes of their own, and a client.
+// local is a cluster on this machine: a NATS server in this process, which is a client, too, and
+// workers that are processes.
 type local struct {
+	localConfig
 	server  *server.Server
-	memory  size
-	workers map[string]*exec.Cmd
 	link    *cluster.NATS
 	client  *cluster.Client
-	stderr  io.Writer
+	workers map[string]*child
 }
 
-func newLocal(ctx context.Context, workers int, memory size, c cluster.ClientConfig,
-	stderr io.Writer) (l *local, err error) {
-	l = &local{memory: memory, workers: map[string]*exec.Cmd{}, stderr: stderr}
-	if l.server, err = embedded.Start(new(server.Options)); err != nil {
+// localConfig says what there is.
+type localConfig struct {
+	workers int
+	memory  int64 // of each
+	threads int   // of each
+	monitor bool  // workers have metrics
+	client  cluster.ClientConfig
+}
+
+// announce is how often local workers announce themselves: what they say is shown.
+const announce = 200 * time.Millisecond
+
+func startLocal(ctx context.Context, c localConfig) (_ *local, err error) {
+	l := &local{localConfig: c, workers: map[string]*child{}}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.server, err = embedded.Start(&server.Options{}); err != nil {
 		return nil, err
 	}
-	for i := range workers {
-		if err == nil {
-			err = l.start(fmt.Sprint("w", i))
+	if l.link, err = l.dial(); err != nil {
+		return nil, err
+	}
+	if l.client, err = cluster.NewClient(l.link, c.client); err != nil {
+		return nil, err
+	}
+	for i := range c.workers {
+		if err := l.start(fmt.Sprintf("w%d", i+1)); err != nil {
+			return nil, err
 		}
 	}
-	if err == nil {
-		l.link, err = cluster.DialNATS(cluster.NATSConfig{URL: l.server.ClientURL()})
-	}
-	if err == nil {
-		l.client, err = cluster.NewClient(l.link, c)
-	}
-	if err == nil {
-		err = l.client.Wait(ctx, workers)
-	}
-	if err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
+	return l, l.client.Wait(ctx, c.workers)
 }
 
-// start runs a worker as a process.
+func (l *local) dial() (*cluster.NATS, error) {
+	return cluster.DialNATS(cluster.NATSConfig{URL: l.server.ClientURL()})
+}
+
+// start starts a worker.
 func (l *local) start(name string) error {
-	program, err := os.Executable()
+	args := []string{"serve", "-child", "-url", l.server.ClientURL(), "-name", name,
+		"-memory", fmt.Sprint(l.memory), "-threads", fmt.Sprint(l.threads),
+		"-announce", announce.String()}
+	if l.monitor {
+		args = append(args, "-http", "127.0.0.1:0")
+	}
+	c, err := startChild("worker "+name+" serves", args...)
 	if err != nil {
 		return err
 	}
-	p := exec.Command(program, "serve", "-url", l.server.ClientURL(), "-name", name, "-memory",
-		l.memory.String(), "-threads", "1")
-	p.Stderr = l.stderr
-	p.Env = append(os.Environ(), "GOMAXPROCS=2")
-	if err := p.Start(); err != nil {
-		return err
-	}
-	l.workers[name] = p
+	l.workers[name] = c
 	return nil
 }
 
-// kill ends a worker at once.
+// kill ends a worker as a crash does.
 func (l *local) kill(name string) {
-	p := l.workers[name]
+	l.workers[name].kill()
 	delete(l.workers, name)
-	_ = p.Process.Kill() // if it has ended already, so much the better
-	_ = p.Wait()         // which says that it was killed
+}
+
+// restart starts a worker that was killed, and waits until the client has heard of it.
+func (l *local) restart(ctx context.Context, name string) error {
+	before := l.instance(name)
+	if err := l.start(name); err != nil {
+		return err
+	}
+	return eventually(ctx, 20*time.Second, func() error {
+		if after := l.instance(name); after == 0 || after == before {
+			return fmt.Errorf("the client has not heard of %s", name)
+		}
+		return nil
+	})
+}
+
+// instance is which start of a worker the client has heard of, 0 for none lately.
+func (l *local) instance(name string) uint64 {
+	for _, w := range l.client.Workers() {
+		if w.Worker == name {
+			return w.Instance
+		}
+	}
+	return 0
+}
+
+// empty waits until no worker keeps anything.
+func (l *local) empty(ctx context.Context) error {
+	return eventually(ctx, 20*time.Second, func() error {
+		for _, w := range l.client.Workers() {
+			if w.Used > 0 || w.Copies > 0 {
+				return fmt.Errorf("worker %s keeps %d copies in %s, want none", w.Worker, w.Copies,
+					size(w.Used))
+			}
+		}
+		return nil
+	})
 }
 
 func (l *local) close() {
 	if l.client != nil {
 		l.client.Close()
 	}
-	if l.link != nil {
-		_ = l.link.Close() // never fails
-	}
 	for name := range l.workers {
-		l.kill(name)
+		l.workers[name].end()
 	}
-	embedded.Stop(l.server)
-}
-
-// trial is a sequence on the cluster, and the same tokens in a store of this process.
-type trial struct {
-	local *local
-	far   *cluster.Sequence
-	store *attn.Store
-	near  *attn.Sequence
-	rand  *rand.Rand
-	int8  bool
-	q     attn.Tensor
-	want  attn.Tensor
-	got   attn.Tensor
-}
-
-// The heads of what demo and soak compute.
-const heads, kvHeads, headDim = 8, 2, 64
-
-func (l *local) newTrial(format attn.Format, int8 bool, tokens int) (t *trial, err error) {
-	t = &trial{local: l, int8: int8, rand: rand.New(rand.NewPCG(1, uint64(format)))}
-	t.far, err = l.client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: kvHeads,
-		HeadDim: headDim, ValueDim: headDim, Format: format})
-	if err == nil {
-		t.store, err = attn.NewStore(attn.StoreConfig{KVHeads: kvHeads, HeadDim: headDim,
-			ValueDim: headDim,
-			Pages:    (tokens + attn.Block - 1) / attn.Block, Format: format})
+	if l.link != nil {
+		_ = l.link.Close() // which never fails
 	}
-	if err == nil {
-		t.near = t.store.NewSequence()
-		t.q, t.want, t.got = token(heads), token(heads), token(heads)
-	}
-	return t, err
-}
-
-func token(heads int) attn.Tensor {
-	return attn.BLHD(make([]float32, heads*headDim), 1, 1, heads, headDim)
-}
-
-func (t *trial) close() {
-	t.far.Release()
-	_ = t.store.Close() // it is open
-}
-
-func (t *trial) fill(x []float32) {
-	for i := range x {
-		x[i] = float32(t.rand.NormFloat64())
+	if l.server != nil {
+		embedded.Stop(l.server)
 	}
 }
 
-// append adds random tokens to both.
-func (t *trial) append(ctx context.Context, n int) error {
-	k := attn.BLHD(make([]float32, n*kvHeads*headDim), 1, n, kvHeads, headDim)
-	v := attn.BLHD(make([]float32, n*kvHeads*headDim), 1, n, kvHeads, headDim)
-	t.fill(k.Data)
-	t.fill(v.Data)
-	if err := t.near.Append(k, v); err != nil {
-		return err
-	}
-	return t.far.Append(ctx, 0, k, v)
-}
-
-// attend asks a random query of the cluster.
-func (t *trial) attend(ctx context.Context) error {
-	t.fill(t.q.Data)
-	clear(t.got.Data)
-	return t.far.Attend(ctx, 0, t.got, t.q, &attn.Options{Causal: attn.BottomRight, Int8: t.int8})
-}
-
-// compare is an error if the cluster's answer has other bits than that of one machine.
-func (t *trial) compare() error {
-	err := attn.AttendSequences(t.want, t.q, []*attn.Sequence{t.near},
-		&attn.Options{Causal: attn.BottomRight, Int8: t.int8})
-	for i := range t.want.Data {
-		if want, got := t.want.Data[i], t.got.Data[i]; err == nil &&
-			math.Float32bits(want) != math.Float32bits(got) {
-			err = fmt.Errorf("after %d tokens, element %d is %v on the cluster and %v on one machine",
-				t.near.Len(), i, got, want)
+// eventually waits until f has no error, which is the error if it takes too long.
+func eventually(ctx context.Context, patience time.Duration, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return err
+}
+
+// child is this program, started again to do something else.
+type child struct {
+	*exec.Cmd
+	stdin  io.Closer
+	said   []string // before it was ready
+	exited chan struct{}
+}
+
+// startChild starts a child and waits until it says that it is ready.
+func startChild(ready string, args ...string) (*child, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{Cmd: exec.Command(program, args...), exited: make(chan struct{})}
+	var errs strings.Builder
+	c.Stderr = &errs
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.stdin = stdin
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if c.said = append(c.said, lines.Text()); strings.HasPrefix(lines.Text(), ready) {
+			go func() {
+				_, _ = io.Copy(io.Discard, stdout)
+				_ = c.Wait() // it was killed, or has said why it ended
+				close(c.exited)
+			}()
+			return c, nil
+		}
+	}
+	err = c.Wait()
+	return nil, fmt.Errorf("%s ended before it was ready: %w: %s", args[0], err, errs.String())
+}
+
+// kill ends a child at once.
+func (c *child) kill() {
+	_ = c.Process.Kill() // it may have ended
+	<-c.exited
+	_ = c.stdin.Close()
+}
+
+// end lets a child end, and makes sure that it does.
+func (c *child) end() {
+	_ = c.stdin.Close()
+	select {
+	case <-c.exited:
+	case <-time.After(5 * time.Second):
+		c.kill()
+	}
 }

@@ -1,8 +1,11 @@
-// Command attn-cluster keeps the keys and values of long sequences on many machines:
+// Command attn-cluster keeps the keys and values of long sequences on many machines, and shows that
+// attention over them has the bits of one machine.
 //
-//	attn-cluster serve    run a worker
-//	attn-cluster demo     four workers on this machine, compared bit for bit with one
-//	attn-cluster soak     the same for as long as wanted, while workers die, stall and come back
+//	attn-cluster serve   keep tokens and attend over them: a worker
+//	attn-cluster status  list the workers
+//	attn-cluster demo    a cluster on this machine, compared bit for bit
+//	attn-cluster bench   what a step costs beside a bare request
+//	attn-cluster soak    kills, stalls and garbage for as long as you like
 package main
 
 import (
@@ -13,80 +16,99 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 )
 
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(realMain(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
 const usage = `attn-cluster keeps the keys and values of long sequences on many machines.
 
-  attn-cluster serve    run a worker
-  attn-cluster demo     start four workers here, and compare them bit for bit with one machine
-  attn-cluster soak     the same for long, while workers die, stall and come back
+  attn-cluster serve   keep tokens and attend over them: a worker
+  attn-cluster status  list the workers
+  attn-cluster demo    start a cluster on this machine, and compare it with one machine bit for bit
+  attn-cluster bench   measure what a step costs, beside a bare NATS request of its size
+  attn-cluster soak    kill, stall and disturb the workers of a cluster on this machine
 
 attn-cluster <command> -h lists the flags of a command.
 `
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(realMain(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// command is one of the words after attn-cluster. It ends early, without an error of its own, when
+// ctx does.
+type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+
+func commands() map[string]command {
+	return map[string]command{
+		"serve":  serveCommand,
+		"status": statusCommand,
+		"demo":   demoCommand,
+		"bench":  benchCommand,
+		"soak":   soakCommand,
+		"echo":   echoCommand, // part of bench
+	}
 }
 
-// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line.
+// usageError is a mistake on the command line, as opposed to one in what it asks for.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line. An
+// error is one line on stderr.
 func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	commands := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
-		"serve": serve, "demo": demo, "soak": soak}
-	if len(args) == 0 || commands[args[0]] == nil {
+	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	err := commands[args[0]](ctx, args[1:], stdout, stderr)
-	var mistake usageError
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
 		return 0
-	case errors.As(err, &mistake):
-		fmt.Fprintf(stderr, "attn-cluster %s: %v\n", args[0], err)
+	}
+	run, ok := commands()[args[0]]
+	if !ok {
+		fmt.Fprintf(stderr, "attn-cluster: unknown command %q; attn-cluster help lists them\n", args[0])
 		return 2
 	}
-	fmt.Fprintf(stderr, "attn-cluster %s: %v\n", args[0], err)
+	err := run(ctx, args[1:], stdout, stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", args[0], strings.Join(strings.Fields(err.Error()), " "))
+	var u usageError
+	if errors.As(err, &u) {
+		return 2
+	}
 	return 1
 }
 
-// usageError is a mistake on the command line.
-type usageError struct{ error }
-
-// parse reads the flags of a command that takes nothing else.
-func parse(f *flag.FlagSet, args []string) error {
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return usageError{err}
-	}
-	if f.NArg() > 0 {
-		return usageError{fmt.Errorf("unexpected argument %q", f.Arg(0))}
-	}
-	return nil
+// newFlags returns a flag set that prints nothing by itself; about is the text above the flags.
+func newFlags(about string) *flag.FlagSet {
+	fs := flag.NewFlagSet(about, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	return fs
 }
 
-// size is a flag of bytes: 1000, 64MiB, 4GiB.
-type size int64
-
-func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
-
-func (s *size) Set(text string) error {
-	shift := 0
-	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if number, ok := strings.CutSuffix(text, unit); ok {
-			text, shift = number, 10*(i+1)
-		}
+// parse reads the flags of a command that takes nothing else. Asked for help it prints it.
+func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, fs.Name())
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{err}
+	case fs.NArg() > 0:
+		return usagef("unexpected argument %q", fs.Arg(0))
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > 1<<62>>shift {
-		return errors.New("want a number of bytes above 0, with KiB, MiB, GiB or TiB if you like")
-	}
-	*s = size(n << shift)
 	return nil
 }

@@ -3,105 +3,144 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/seed-1415985d/attn/cluster"
 	"github.com/seed-1415985d/attn/cluster/internal/embedded"
 )
 
-// The workers of demo and soak are this program, and so this test.
+// asCommand makes the test program the command itself: that is what it starts as its children.
+const asCommand = "ATTN_CLUSTER_TEST_COMMAND"
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		main()
+	if os.Getenv(asCommand) != "" {
+		os.Exit(realMain(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if err := os.Setenv(asCommand, "1"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
+// output is a writer that may be read meanwhile.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// await waits until the output has a text.
+func (o *output) await(t *testing.T, text string) {
+	t.Helper()
+	for range 1000 {
+		if strings.Contains(o.String(), text) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %q after 10 seconds in\n%s", text, o)
+}
+
+// call runs the command to its end.
 func call(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	var out, errs bytes.Buffer
-	status = realMain(ctx, args, &out, &errs)
+	var out, errs output
+	status = realMain(t.Context(), args, &out, &errs)
 	return status, out.String(), errs.String()
 }
 
-func TestDemo(t *testing.T) {
-	status, stdout, stderr := call(t, "demo", "-quick")
-	if status != 0 || !strings.Contains(stdout, "Checked: 32 of 32") {
-		t.Fatalf("status %d\n%s\n%s", status, stdout, stderr)
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestSoak(t *testing.T) {
-	status, stdout, stderr := call(t, "soak", "-time", "5s")
-	if status != 0 || !strings.Contains(stdout, "Checked:") {
-		t.Fatalf("status %d\n%s\n%s", status, stdout, stderr)
+// startServer returns the address of a NATS server.
+func startServer(t *testing.T, o server.Options) string {
+	t.Helper()
+	s, err := embedded.Start(&o)
+	must(t, err)
+	t.Cleanup(func() { embedded.Stop(s) })
+	return s.ClientURL()
+}
+
+// TestUsage says what each mistake on the command line is.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                            "attn-cluster keeps the keys",
+		"nonsense":                    `attn-cluster: unknown command "nonsense"; attn-cluster help lists them`,
+		"serve more":                  `attn-cluster serve: unexpected argument "more"`,
+		"serve":                       "attn-cluster serve: -memory is not set, want how many bytes of",
+		"serve -memory much":          "want a number of bytes like 8GiB, 500MB or 4096",
+		"serve -memory 1 -tls-cert x": `-tls-cert is "x" and -tls-key "", want both or none`,
+		"status -wait soon":           "-wait",
+		"demo -tokens 100":            "-tokens is 100 and -steps 50, want at least 16384 and 3",
+		"demo -steps 2":               "-steps 2",
+		"demo more":                   "unexpected argument",
+		"soak -workers 2":             "-workers is 2, want at least 3: one has trouble, and two keep copies",
+		"soak -for 0s":                "-for is 0s and -round 20s, want more than 0",
+		"soak more":                   "unexpected argument",
+		"bench -tokens 1,x":           "want numbers above 0, with commas between them",
+		"bench -workers 0":            "want numbers above 0",
+		"bench -n 0":                  "-n is 0, want at least 1",
+		"echo more":                   "unexpected argument",
+	} {
+		status, stdout, stderr := call(t, strings.Fields(args)...)
+		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%q: status %d, stdout %q, stderr %q, want 2 and %q", args, status, stdout, stderr, want)
+		}
 	}
 }
 
-func TestMistakes(t *testing.T) {
-	for _, args := range [][]string{{}, {"no"}, {"serve", "-memory", "0"}, {"serve", "x"},
-		{"serve", "-listen", "x"}, {"soak", "-workers", "2"}, {"demo", "-x"}} {
-		if status, _, stderr := call(t, args...); status != 2 || stderr == "" {
-			t.Errorf("%q: status %d, %q", args, status, stderr)
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"help", "-h", "serve -h", "status -h", "demo -h", "bench -h", "soak -h"} {
+		words := strings.Fields(args)
+		status, stdout, stderr := call(t, words...)
+		if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "attn-cluster ") {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
-	}
-	if status, _, stderr := call(t, "serve", "-h"); status != 0 || !strings.Contains(stderr,
-		"-memory") {
-		t.Errorf("help: status %d, %q", status, stderr)
+		if len(words) > 1 && !strings.Contains(stdout, "\n  -") {
+			t.Errorf("%s: no flags in %q", args, stdout)
+		}
 	}
 }
 
-// A worker tells Prometheus about itself, and is well while it is connected.
-func TestMetrics(t *testing.T) {
-	s, err := embedded.Start(new(server.Options))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer embedded.Stop(s)
-	link, err := cluster.DialNATS(cluster.NATSConfig{URL: s.ClientURL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := cluster.NewWorker(link, cluster.WorkerConfig{Name: "w", Memory: 12345, Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, at, err := serveMetrics("127.0.0.1:0", w, link.Conn())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	get := func(path string) (int, string) {
-		r, err := http.Get("http://" + at + path)
-		if err != nil {
-			t.Fatal(err)
+// TestFailures are those of the world, not of the command line.
+func TestFailures(t *testing.T) {
+	url := startServer(t, server.Options{})
+	for args, want := range map[string]string{
+		"serve -memory 1GiB -url nats://127.0.0.1:1":         "connecting to nats://127.0.0.1:1",
+		"status -url nats://127.0.0.1:1":                     "connecting to",
+		"echo -url nats://127.0.0.1:1":                       "connecting to",
+		"serve -memory 1GiB -name a.b -url " + url:           `WorkerConfig.Name is "a.b"`,
+		"serve -memory 1GiB -nkey none -url " + url:          "-nkey none: ",
+		"serve -memory 1GiB -creds none -url " + url:         "none",
+		"serve -memory 1GiB -tls-ca none -url " + url:        "none",
+		"serve -memory 1 -http nowhere:x:1 -url " + url:      "-http nowhere:x:1: ",
+		"serve -memory 1 -prefix a..b -url " + url:           "NATSConfig.Prefix",
+		"serve -memory 1 -calls -1 -url " + url:              "want Memory and other sizes above 0",
+		"serve -memory 1 -tls-cert a -tls-key b -url " + url: "a",
+	} {
+		status, _, stderr := call(t, strings.Fields(args)...)
+		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, stderr %q, want 1 and one line with %q", args, status, stderr, want)
 		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(text)
-	}
-	if status, text := get("/metrics"); status != 200 || !strings.Contains(text,
-		"attn_cluster_memory_bytes 12345") {
-		t.Errorf("status %d\n%s", status, text)
-	}
-	if status, _ := get("/healthz"); status != 200 {
-		t.Errorf("status %d", status)
-	}
-	w.Close()
-	_ = link.Close()
-	if status, _ := get("/healthz"); status != 503 {
-		t.Errorf("status %d without a connection, want 503", status)
 	}
 }

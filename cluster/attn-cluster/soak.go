@@ -3,202 +3,319 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
 )
 
-// soakConfig is short waits, so that much happens.
-var soakConfig = cluster.ClientConfig{Segments: 2, Patience: 300 * time.Millisecond,
-	Gone: 2 * time.Second}
+const soakAbout = `attn-cluster soak -for 30m
 
-// soak appends, attends, truncates and compares while one worker after the other is killed, stalled
-// or sent garbage. The next fault waits until all copies are there again.
-func soak(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := flag.NewFlagSet("attn-cluster soak", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	length := f.Duration("time", time.Minute, "how long")
-	workers := f.Int("workers", 4, "processes")
-	seed := f.Uint64("seed", 1, "of what happens")
-	if err := parse(f, args); err != nil {
+Appends, attends and truncates on a cluster of processes on this machine, while workers are killed,
+come back, are stopped for a while, and get messages that are garbage. One worker at a time has
+trouble, and the next one when all copies are there again: so no token may be lost. Each output is
+compared with one machine, bit for bit. In the end no memory, page or goroutine may be left over.
+
+`
+
+// soak is a run of it.
+type soak struct {
+	*table
+	local  *local
+	random *rand.Rand
+	counts
+	trouble *trouble   // what a worker has now
+	first   *footprint // of what lives through all of it
+}
+
+// counts are what was done.
+type counts struct {
+	rounds, steps, appended         int
+	kills, stalls, garbage, rebuilt int
+	slowest                         time.Duration
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d stalls, %d garbage messages, copies "+
+		"there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills, c.stalls, c.garbage,
+		c.rebuilt, round(c.slowest))
+}
+
+func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	fs := newFlags(soakAbout)
+	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
+	round := fs.Duration("round", 20*time.Second, "`time` of a sequence")
+	workers := fs.Int("workers", 4, "processes")
+	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of what happens")
+	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
 	if *workers < 3 {
-		return usageError{fmt.Errorf("-workers is %d, want at least 3: two copies, and one to rebuild on",
-			*workers)}
+		return usagef("-workers is %d, want at least 3: one has trouble, and two keep copies", *workers)
 	}
-	l, err := newLocal(ctx, *workers, 512<<20, soakConfig, stderr)
+	if *duration <= 0 || *round <= 0 {
+		return usagef("-for is %v and -round %v, want more than 0", *duration, *round)
+	}
+	s := &soak{table: newTable(stdout), random: rand.New(rand.NewPCG(*seed, 0))}
+	s.say("seed %d", *seed)
+	return s.run(ctx, *workers, *duration, *round)
+}
+
+func (s *soak) run(ctx context.Context, workers int, duration, round time.Duration) (err error) {
+	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: 1 << 30,
+		monitor: true, client: cluster.ClientConfig{Segments: 1, Patience: 300 * time.Millisecond,
+			Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	s := &soaking{local: l, out: stdout, rand: rand.New(rand.NewPCG(*seed, 2)),
-		count: map[string]int{}}
-	end := time.Now().Add(*length)
-	for run := 0; time.Now().Before(end); run++ {
-		format := attn.Format(run % 4)
-		if err := s.run(ctx, format, end); err != nil {
-			return fmt.Errorf("run %d, %v: %w", run, format, err)
+	defer s.local.close()
+	start := time.Now()
+	for time.Since(start) < duration {
+		if err := s.round(ctx, min(round, duration-time.Since(start))); err != nil {
+			return fmt.Errorf("round %d: %w", s.rounds+1, err)
 		}
-		if err := s.leaks(ctx); err != nil {
-			return fmt.Errorf("after run %d, %v: %w", run, format, err)
+		s.rounds++
+		s.draw(true, fmt.Sprintf("%-7v %v", time.Since(start).Round(time.Second), &s.counts))
+		if err := s.checkLeaks(); err != nil {
+			return err
 		}
 	}
-	fmt.Fprintf(stdout,
-		"Checked: %d answers have the bits of one machine, no token was lost, nothing "+
-			"leaked. Faults: %v.\n", s.answers, s.count)
+	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that came; the "+
+		"slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
+		s.slowest.Round(time.Millisecond))
+	s.say("%d kills, %d stalls, %d garbage messages; all copies were there again %d times; no token was "+
+		"lost.", s.kills, s.stalls, s.garbage, s.rebuilt)
+	last, err := s.measure()
+	if err != nil {
+		return err
+	}
+	s.say("Client: %d goroutines and %s at first, %d and %s at last. Worker %s: %d and %s, %d and %s.",
+		s.first.goroutines, size(s.first.heap), last.goroutines, size(last.heap), survivor,
+		s.first.workerGoroutines, size(s.first.workerMemory), last.workerGoroutines,
+		size(last.workerMemory))
 	return nil
 }
 
-// soaking is a soak at work.
-type soaking struct {
-	*local
-	out        io.Writer
-	rand       *rand.Rand
-	count      map[string]int
-	answers    int
-	goroutines int // after the first run
-	heap       uint64
-	stalled    string
-	wake       time.Time
-}
-
-// runSteps is how long a sequence lives at most.
-const runSteps, runTokens = 3000, 1 << 16
-
-// run is the life of a sequence.
-func (s *soaking) run(ctx context.Context, format attn.Format, end time.Time) error {
-	t, err := s.newTrial(format, format == attn.I8 && s.rand.IntN(2) == 0, runTokens)
+// round is the life of a sequence.
+func (s *soak) round(ctx context.Context, duration time.Duration) error {
+	formats := []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
+	sh := shape{layers: 2, heads: 4, kvHeads: 2, dim: 32, format: formats[s.random.IntN(4)]}
+	sh.int8 = sh.format == attn.I8 && s.random.IntN(2) == 0
+	const most = 24 * attn.Segment
+	t, err := newTwin(s.local, sh, most, s.random.Uint64())
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	defer s.resume()
-	next := time.Now()
-	for step := 0; step < runSteps && time.Now().Before(end); step++ {
-		call, cancel := context.WithTimeout(ctx, 30*time.Second)
-		err := s.step(call, t)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("step %d, faults so far %v: %w", step, s.count, err)
+	end := time.Now().Add(duration)
+	for time.Now().Before(end) || s.trouble != nil {
+		if err := s.disturb(ctx, t, time.Now().Before(end)); err != nil {
+			return err
 		}
-		if s.stalled != "" && time.Now().After(s.wake) {
-			s.resume()
-			next = time.Now().Add(time.Second)
+		if err := s.use(ctx, t, most); err != nil {
+			return fmt.Errorf("%v: %w", sh, err)
 		}
-		if s.stalled == "" && time.Now().After(next) && t.far.Missing() == 0 {
-			if err := s.fault(ctx); err != nil {
+	}
+	t.far.Release()
+	return s.local.empty(ctx)
+}
+
+// use appends or truncates, and compares.
+func (s *soak) use(ctx context.Context, t *twin, most int) error {
+	n := 1 + s.random.IntN(1<<s.random.IntN(11))
+	if have := t.near[0].Len(); have+n > most {
+		keep := s.random.IntN(have)
+		for _, x := range t.near {
+			if err := x.Truncate(keep); err != nil {
 				return err
 			}
-			next = time.Now().Add(time.Duration(1+s.rand.IntN(2000)) * time.Millisecond)
 		}
+		if err := t.far.Truncate(ctx, keep); err != nil {
+			return err
+		}
+	}
+	for layer := range t.layers {
+		if err := t.append(ctx, layer, n); err != nil {
+			return err
+		}
+	}
+	s.appended += n
+	for layer := range t.layers {
+		x, err := t.attend(ctx, layer, 1+s.random.IntN(min(n, 4)))
+		if err != nil {
+			return err
+		}
+		s.steps++
+		s.slowest = max(s.slowest, x.far)
 	}
 	return nil
 }
 
-// step changes the sequence a little, and compares an answer.
-func (s *soaking) step(ctx context.Context, t *trial) error {
-	n := 1
-	switch s.rand.IntN(20) {
-	case 0:
-		n = 1 + s.rand.IntN(3000)
-	case 1:
-		keep := t.near.Len() - s.rand.IntN(t.near.Len()/4+1)
-		if err := errors.Join(t.near.Truncate(keep), t.far.Truncate(ctx, keep)); err != nil {
+// trouble is what a worker has. Once it is over, nothing else happens until all copies are there
+// again.
+type trouble struct {
+	worker string
+	killed bool
+	until  time.Time
+	over   bool
+	limit  time.Time // for the copies
+}
+
+// survivor is the worker that is never killed, so that it shows leaks.
+const survivor = "w1"
+
+// disturb begins or ends trouble, and sends garbage. It begins none if not asked to.
+func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
+	if s.random.IntN(4) == 0 {
+		if err := s.sendGarbage(); err != nil {
 			return err
 		}
 	}
-	if n = min(n, runTokens-t.near.Len()); n > 0 {
-		if err := t.append(ctx, n); err != nil {
+	x := s.trouble
+	switch {
+	case x == nil && begin:
+		return s.begin()
+	case x == nil:
+		return nil
+	case !x.over && time.Now().After(x.until):
+		x.over, x.limit = true, time.Now().Add(time.Minute)
+		if x.killed {
+			return s.local.restart(ctx, x.worker)
+		}
+		return resume(s.local.workers[x.worker].Process)
+	case x.over && t.far.Missing() == 0 && s.allThere():
+		s.trouble = nil
+		s.rebuilt++
+	case x.over && time.Now().After(x.limit):
+		return fmt.Errorf("%d copies are missing a minute after the trouble of worker %s", t.far.Missing(),
+			x.worker)
+	}
+	return nil
+}
+
+// allThere reports whether all workers announce themselves.
+func (s *soak) allThere() bool { return len(s.local.client.Workers()) == s.local.localConfig.workers }
+
+// begin kills or stops a worker.
+func (s *soak) begin() error {
+	if s.random.IntN(8) > 0 {
+		return nil // a quiet moment
+	}
+	worker := fmt.Sprintf("w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	x := &trouble{worker: worker, killed: worker != survivor && (!canStall || s.random.IntN(2) == 0)}
+	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
+	switch {
+	case x.killed:
+		s.local.kill(worker)
+		s.kills++
+	case !canStall:
+		return nil
+	default:
+		if err := stall(s.local.workers[worker].Process); err != nil {
 			return err
 		}
+		s.stalls++
 	}
-	if err := t.attend(ctx); err != nil {
+	s.trouble = x
+	return nil
+}
+
+// sendGarbage sends what is no message to where messages are read.
+func (s *soak) sendGarbage() error {
+	conn := s.local.link.Conn()
+	worker := fmt.Sprintf("attn.worker.w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	for range 10 {
+		data := make([]byte, s.random.IntN(200))
+		for i := range data {
+			data[i] = byte(s.random.Uint32())
+		}
+		if s.random.IntN(2) == 0 { // with a beginning that looks right
+			copy(data, "aCm\x01")
+		}
+		subject := []string{worker, "attn.status", "attn.hello"}[s.random.IntN(3)]
+		reply := []string{"", "attn.inbox.nobody.1", "elsewhere"}[s.random.IntN(3)]
+		m := nats.Msg{Subject: subject, Reply: reply, Data: data}
+		if err := conn.PublishMsg(&m); err != nil {
+			return err
+		}
+		s.garbage++
+	}
+	return nil
+}
+
+// footprint is what leaks would let grow.
+type footprint struct {
+	goroutines, workerGoroutines int
+	heap, workerMemory           uint64
+}
+
+// measure is between rounds, when nothing is kept.
+func (s *soak) measure() (*footprint, error) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u := &footprint{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	values, err := scrape(s.local.workers[survivor])
+	if err != nil {
+		return nil, err
+	}
+	u.workerGoroutines = int(values["go_goroutines"])
+	u.workerMemory = uint64(values["go_memstats_alloc_bytes"])
+	if rss, ok := values["process_resident_memory_bytes"]; ok {
+		u.workerMemory = uint64(rss)
+	}
+	return u, nil
+}
+
+// What may come on top of the first measurement: calls that time out end later, and the garbage
+// collector is not exact.
+const (
+	spareGoroutines = 32
+	spareMemory     = 128 << 20
+)
+
+// checkLeaks compares with how it was after the first round.
+func (s *soak) checkLeaks() error {
+	u, err := s.measure()
+	if err != nil {
 		return err
 	}
-	s.answers++
-	return t.compare()
+	if s.first == nil {
+		s.first = u
+		return nil
+	}
+	return s.first.check(u)
 }
 
-// fault lets something happen to a worker.
-func (s *soaking) fault(ctx context.Context) error {
-	name := fmt.Sprint("w", s.rand.IntN(len(s.workers)))
-	switch s.rand.IntN(3) {
-	case 0:
-		s.count["killed"]++
-		s.kill(name)
-		if err := s.start(name); err != nil {
-			return err
-		}
-		return s.client.Wait(ctx, len(s.workers))
-	case 1:
-		if err := stall(s.workers[name].Process); err != nil {
-			return nil // this system has no such thing
-		}
-		s.count["stalled"]++
-		s.stalled = name
-		s.wake = time.Now().Add(time.Duration(s.rand.IntN(4000)) * time.Millisecond)
-	case 2:
-		s.count["garbage"]++
-		data := make([]byte, s.rand.IntN(1<<16))
-		for i := range data {
-			data[i] = byte(s.rand.Uint32())
-		}
-		for _, subject := range []string{"worker." + name, "status", "hello"} {
-			if err := s.link.Conn().PublishRequest("attn."+subject, "attn.inbox.x", data); err != nil {
-				return err
-			}
+func (u *footprint) check(now *footprint) error {
+	var errs []error
+	grown := func(what string, before, after, spare uint64) {
+		if after > before+spare {
+			errs = append(errs, fmt.Errorf("%s: %d after the first round, %d now", what, before, after))
 		}
 	}
-	return nil
+	grown("goroutines", uint64(u.goroutines), uint64(now.goroutines), spareGoroutines)
+	grown("bytes of the heap", u.heap, now.heap, spareMemory)
+	grown("goroutines of worker "+survivor, uint64(u.workerGoroutines), uint64(now.workerGoroutines),
+		spareGoroutines)
+	grown("bytes of worker "+survivor, u.workerMemory, now.workerMemory, spareMemory)
+	return errors.Join(errs...)
 }
 
-func (s *soaking) resume() {
-	if s.stalled != "" {
-		_ = resume(s.workers[s.stalled].Process) // it was stalled, so it can be
-		s.stalled = ""
+// monitorAddress is where a worker says that its metrics are.
+func (c *child) monitorAddress() string {
+	i := slices.IndexFunc(c.said, func(s string) bool { return strings.HasPrefix(s, "metrics") })
+	if i < 0 {
+		return ""
 	}
-}
-
-// leaks is an error if workers keep what was released, or this process grows.
-func (s *soaking) leaks(ctx context.Context) error {
-	var used int64
-	for range 200 {
-		used = 0
-		for _, w := range s.client.Workers() {
-			used += w.Used + int64(w.Copies)
-		}
-		if used == 0 && len(s.client.Workers()) == len(s.workers) {
-			break
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	n := runtime.NumGoroutine()
-	if s.goroutines == 0 {
-		s.goroutines, s.heap = n, m.HeapAlloc
-	}
-	fmt.Fprintf(s.out, "%d answers, faults %v, %d goroutines, heap %d KiB, workers keep %d bytes\n",
-		s.answers, s.count, n, m.HeapAlloc>>10, used)
-	switch {
-	case used != 0:
-		return fmt.Errorf("workers keep %d bytes of released sequences after 10 seconds", used)
-	case n > s.goroutines+16:
-		return fmt.Errorf("there are %d goroutines, want about %d", n, s.goroutines)
-	case m.HeapAlloc > s.heap+64<<20:
-		return fmt.Errorf("the heap has %d bytes, want about %d", m.HeapAlloc, s.heap)
-	}
-	return nil
+	_, address, _ := strings.Cut(c.said[i], " at ")
+	return address
 }

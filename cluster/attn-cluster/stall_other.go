@@ -7,6 +7,8 @@ import (
 	"os"
 )
 
-// stall and resume have no counterpart here.
+// canStall reports whether processes can be stopped and continued.
+const canStall = false
+
 func stall(*os.Process) error  { return errors.ErrUnsupported }
 func resume(*os.Process) error { return errors.ErrUnsupported }
