@@ -46,8 +46,8 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if b.steps < 1 {
 		return usagef("-n is %d, want at least 1", b.steps)
 	}
-	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | TCP | "+
-		"overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
+		"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
 	for _, tokens := range b.tokens {
 		for _, workers := range b.workers {
 			if err := b.measure(ctx, tokens, workers); err != nil {
@@ -160,8 +160,8 @@ func (x *times) print(w io.Writer, tokens, workers int, bytes int64) {
 	}
 	step, attention := quantile(x.step, 0), quantile(x.attention, 0)
 	nats, tcp := quantile(x.nats, 0), quantile(x.tcp, 0)
-	fmt.Fprintf(w, "| %d | %d | %d | %d | %s | %.1f | %s | %s | %s | %.2f | %.0f %% |\n", tokens, workers,
-		x.sent, x.received, three(x.step), float64(bytes)/float64(step.Nanoseconds()),
+	fmt.Fprintf(w, "| %d | %d | %d | %d | %s | %.1f | %s | %s | %s | %.2f | %.0f %% |\n", tokens,
+		workers, x.sent, x.received, three(x.step), float64(bytes)/float64(step.Nanoseconds()),
 		three(x.attention), three(x.nats), three(x.tcp), float64(step-attention)/float64(nats),
 		100*float64(nats-tcp)/float64(step))
 }

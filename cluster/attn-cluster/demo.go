@@ -83,8 +83,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 		checked += n
 	}
-	d.say("\nChecked: %d decoded tokens, outputs and LSE of 8 heads, have the bits of one machine, in "+
-		"F32 and in I8 with\nInt8; a worker was killed in each and no token was lost; all memory was "+
+	d.say("\nChecked: %d decoded tokens, outputs and LSE of 8 heads, have the bits of one machine, "+
+		"in F32 and in I8 with\nInt8; a worker was killed in each and no token was lost; all memory was "+
 		"given back.", checked)
 	return nil
 }
@@ -96,7 +96,8 @@ func (d *demo) arithmetic(ctx context.Context, s shape) (checked int, err error)
 		return 0, err
 	}
 	defer t.close()
-	d.say("\n%v: %d tokens, 8 query heads over 2 of 64, %s a copy, two copies of each part of %d tokens.",
+	d.say("\n%v: %d tokens, 8 query heads over 2 of 64, %s a copy, two copies of each part of %d "+
+		"tokens.",
 		s, d.tokens, size(s.bytes(d.tokens)), segments(d.tokens)*attn.Segment)
 	if err := d.fill(ctx, t); err != nil {
 		return 0, err
@@ -191,8 +192,8 @@ func (d *demo) summary(steps []step) {
 		far, near = append(far, s.far), append(near, s.near)
 		sent, received = append(sent, time.Duration(s.sent)), append(received, time.Duration(s.received))
 	}
-	d.say("%d tokens with the bits of one machine. A step, p50 and p99: cluster %v and %v, one machine "+
-		"%v and %v; sent %s, received %s.", len(steps), round(quantile(far, 0.5)),
+	d.say("%d tokens with the bits of one machine. A step, p50 and p99: cluster %v and %v, one "+
+		"machine %v and %v; sent %s, received %s.", len(steps), round(quantile(far, 0.5)),
 		round(quantile(far, 0.99)), round(quantile(near, 0.5)), round(quantile(near, 0.99)),
 		size(int64(quantile(sent, 0.5))), size(int64(quantile(received, 0.5))))
 }

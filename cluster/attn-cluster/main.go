@@ -59,8 +59,8 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line. An
-// error is one line on stderr.
+// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line.
+// An error is one line on stderr.
 func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
@@ -80,7 +80,8 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", args[0], strings.Join(strings.Fields(err.Error()), " "))
+	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", args[0],
+		strings.Join(strings.Fields(err.Error()), " "))
 	var u usageError
 	if errors.As(err, &u) {
 		return 2

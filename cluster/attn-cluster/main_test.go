@@ -94,7 +94,7 @@ func TestUsage(t *testing.T) {
 		"demo -tokens 100":            "-tokens is 100 and -steps 50, want at least 16384 and 3",
 		"demo -steps 2":               "-steps 2",
 		"demo more":                   "unexpected argument",
-		"soak -workers 2":             "-workers is 2, want at least 3: one has trouble, and two keep copies",
+		"soak -workers 2":             "-workers is 2, want at least 3: one has trouble, and two keep",
 		"soak -for 0s":                "-for is 0s and -round 20s, want more than 0",
 		"soak more":                   "unexpected argument",
 		"bench -tokens 1,x":           "want numbers above 0, with commas between them",
@@ -104,13 +104,15 @@ func TestUsage(t *testing.T) {
 	} {
 		status, stdout, stderr := call(t, strings.Fields(args)...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%q: status %d, stdout %q, stderr %q, want 2 and %q", args, status, stdout, stderr, want)
+			t.Errorf("%q: status %d, stdout %q, stderr %q, want 2 and %q", args, status, stdout,
+				stderr, want)
 		}
 	}
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"help", "-h", "serve -h", "status -h", "demo -h", "bench -h", "soak -h"} {
+	for _, args := range []string{"help", "-h", "serve -h", "status -h", "demo -h", "bench -h",
+		"soak -h"} {
 		words := strings.Fields(args)
 		status, stdout, stderr := call(t, words...)
 		if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "attn-cluster ") {
@@ -142,5 +144,21 @@ func TestFailures(t *testing.T) {
 		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: status %d, stderr %q, want 1 and one line with %q", args, status, stderr, want)
 		}
+	}
+}
+
+func TestByteCount(t *testing.T) {
+	var b byteCount
+	for text, want := range map[string]byteCount{"4096": 4096, "8GiB": 8 << 30, "500MB": 500e6} {
+		if err := b.Set(text); err != nil || b != want {
+			t.Errorf("%s is %d (%v), want %d", text, b, err, want)
+		}
+	}
+	b = 3 << 20
+	if got := b.String(); got != "3.0 MiB" {
+		t.Errorf("3 MiB is %q", got)
+	}
+	if b = 0; b.String() != "" {
+		t.Errorf("zero is %q, want nothing", b.String())
 	}
 }

@@ -84,8 +84,8 @@ func counter(name, help string, value func(s *cluster.Status) float64) workerMet
 	return m
 }
 
-var infoDesc = prometheus.NewDesc("attn_cluster_worker_info", "The worker and its kernels, always 1.",
-	[]string{"worker", "kernels"}, nil)
+var infoDesc = prometheus.NewDesc("attn_cluster_worker_info",
+	"The worker and its kernels, always 1.", []string{"worker", "kernels"}, nil)
 
 // statusCollector collects what a worker says about itself.
 type statusCollector struct{ *cluster.Worker }
@@ -125,8 +125,8 @@ type monitor struct {
 	address net.Addr
 }
 
-// startMonitor serves metrics, whether the program runs (healthz), and whether clients can reach the
-// worker (readyz).
+// startMonitor serves metrics, whether the program runs (healthz), and whether clients can reach
+// the worker (readyz).
 func startMonitor(address string, t *observed, w *cluster.Worker) (*monitor, error) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), t.seconds, statusCollector{w},

@@ -52,8 +52,8 @@ func (p *paper) print(w io.Writer) {
 	fmt.Fprintf(w, "One machine: %.0f GiB of keys and values at %.0f GB/s, %.2f tokens a second.\n\n",
 		float64(p.layers)*p.keys()/(1<<30), p.memory/1e9, 1/one)
 	links := []float64{10e9 / 8, 100e9 / 8}
-	fmt.Fprintln(w, "| machines | GiB each | sent a token | received | round trips | 10 Gbit/s: tokens/s | "+
-		"times one | 100 Gbit/s: tokens/s | times one |\n|"+strings.Repeat("---:|", 9))
+	fmt.Fprintln(w, "| machines | GiB each | sent a token | received | round trips | 10 Gbit/s: "+
+		"tokens/s | times one | 100 Gbit/s: tokens/s | times one |\n|"+strings.Repeat("---:|", 9))
 	for machines := 2; machines <= 64; machines *= 2 {
 		sent, received := p.traffic(machines)
 		layers := float64(p.layers)
@@ -66,8 +66,8 @@ func (p *paper) print(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w, "\n| tokens | machines | one: tokens/s | 10 Gbit/s: times one | 100 Gbit/s: times one "+
-		"|\n|"+strings.Repeat("---:|", 5))
+	fmt.Fprintln(w, "\n| tokens | machines | one: tokens/s | 10 Gbit/s: times one | 100 Gbit/s: "+
+		"times one |\n|"+strings.Repeat("---:|", 5))
 	for tokens := 1 << 15; tokens <= 1<<22; tokens *= 2 {
 		q := *p
 		q.tokens = tokens

@@ -21,7 +21,8 @@ func TestPaper(t *testing.T) {
 		t.Errorf("a token takes %v s on 4 machines, want %v", got, want)
 	}
 	status, stdout, _ := call(t, "bench", "-paper")
-	if status != 0 || strings.Count(stdout, "\n| ") != 16 || !strings.Contains(stdout, "\n| 64 | 2.0 |") {
+	if status != 0 || strings.Count(stdout, "\n| ") != 16 ||
+		!strings.Contains(stdout, "\n| 64 | 2.0 |") {
 		t.Errorf("status %d:\n%s", status, stdout)
 	}
 }

@@ -59,7 +59,8 @@ func TestServe(t *testing.T) {
 	must(t, err)
 	defer client.Close()
 	must(t, client.Wait(t.Context(), 1))
-	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8})
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
+		ValueDim: 8})
 	must(t, err)
 	x := attn.BHLD(make([]float32, 8*100), 1, 1, 100, 8)
 	must(t, s.Append(t.Context(), 0, x, x))
@@ -132,7 +133,8 @@ func TestNkey(t *testing.T) {
 // TestChild makes sure that a worker does not outlive who started it.
 func TestChild(t *testing.T) {
 	url := startServer(t, server.Options{})
-	c, err := startChild("worker x serves", "serve", "-child", "-url", url, "-name", "x", "-memory", "1")
+	c, err := startChild("worker x serves", "serve", "-child", "-url", url, "-name", "x",
+		"-memory", "1")
 	must(t, err)
 	c.end()
 	if !c.ProcessState.Success() {

@@ -44,9 +44,9 @@ type counts struct {
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d stalls, %d garbage messages, copies "+
-		"there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills, c.stalls, c.garbage,
-		c.rebuilt, round(c.slowest))
+	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d stalls, %d garbage messages, "+
+		"copies there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills, c.stalls,
+		c.garbage, c.rebuilt, round(c.slowest))
 }
 
 func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -88,11 +88,11 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 			return err
 		}
 	}
-	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that came; the "+
-		"slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
+	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that "+
+		"came; the slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
 		s.slowest.Round(time.Millisecond))
-	s.say("%d kills, %d stalls, %d garbage messages; all copies were there again %d times; no token was "+
-		"lost.", s.kills, s.stalls, s.garbage, s.rebuilt)
+	s.say("%d kills, %d stalls, %d garbage messages; all copies were there again %d times; no token "+
+		"was lost.", s.kills, s.stalls, s.garbage, s.rebuilt)
 	last, err := s.measure()
 	if err != nil {
 		return err
@@ -195,14 +195,16 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 		s.trouble = nil
 		s.rebuilt++
 	case x.over && time.Now().After(x.limit):
-		return fmt.Errorf("%d copies are missing a minute after the trouble of worker %s", t.far.Missing(),
-			x.worker)
+		return fmt.Errorf("%d copies are missing a minute after the trouble of worker %s",
+			t.far.Missing(), x.worker)
 	}
 	return nil
 }
 
 // allThere reports whether all workers announce themselves.
-func (s *soak) allThere() bool { return len(s.local.client.Workers()) == s.local.localConfig.workers }
+func (s *soak) allThere() bool {
+	return len(s.local.client.Workers()) == s.local.localConfig.workers
+}
 
 // begin kills or stops a worker.
 func (s *soak) begin() error {
