@@ -69,7 +69,8 @@ func TestQuantile(t *testing.T) {
 
 // TestSegments divides sequences into about 16 parts, of at most 16 segments.
 func TestSegments(t *testing.T) {
-	for tokens, want := range map[int]int{100: 1, 16 << 10: 1, 32 << 10: 2, 256 << 10: 16, 1 << 20: 16} {
+	for tokens, want := range map[int]int{100: 1, 16 << 10: 1, 32 << 10: 2, 256 << 10: 16,
+		1 << 20: 16} {
 		if got := segments(tokens); got != want {
 			t.Errorf("a part of %d tokens has %d segments, want %d", tokens, got, want)
 		}
