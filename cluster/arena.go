@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// arena gives out memory for tokens. It takes it from the system in slabs, each a store of one
+// shape, and gives a slab back when the last of its runs has gone; so shapes can follow each other,
+// and the bytes of all slabs never pass the limit.
+type arena struct {
+	mu          sync.Mutex
+	limit, used int64
+	slabs       map[attn.StoreConfig][]*slab // by a configuration without pages
+}
+
+// slab is a store and how many runs are in it.
+type slab struct {
+	config attn.StoreConfig
+	store  *attn.Store
+	runs   int
+}
+
+// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
+// last of a layer ends at a multiple of attn.Block, so a state takes them one after the other.
+type run struct {
+	*attn.Sequence
+	slab *slab
+}
+
+// slabBytes is about what a slab takes.
+const slabBytes = 16 << 20
+
+// storeConfig is the configuration of a store for a shape, of no pages yet.
+func (s *shape) storeConfig() attn.StoreConfig {
+	return attn.StoreConfig{KVHeads: s.kvHeads, HeadDim: s.headDim, ValueDim: s.valueDim,
+		Format: s.format}
+}
+
+// newRun returns a run in a slab that has so many free pages; if none can have that, in the one
+// with the most.
+func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var best *slab
+	for _, s := range a.slabs[c] {
+		if best == nil || s.store.FreePages() > best.store.FreePages() {
+			best = s
+		}
+	}
+	if best == nil || best.store.FreePages() < pages {
+		s, err := a.newSlab(c)
+		switch {
+		case err == nil:
+			best = s
+		case best == nil || best.store.FreePages() == 0:
+			return nil, err
+		}
+	}
+	best.runs++
+	return &run{best.store.NewSequence(), best}, nil
+}
+
+// newSlab takes a slab from the system, a smaller one than usual if there is less. The lock is
+// held.
+func (a *arena) newSlab(c attn.StoreConfig) (*slab, error) {
+	page := pageBytes(&c)
+	free := a.limit - a.used
+	for pages := max(attn.Segment/attn.Block, slabBytes/page); ; pages /= 2 {
+		if pages == 0 {
+			return nil, fail(attn.ErrCapacity, "a page of %d bytes is wanted, %d of %d are free", page, free,
+				a.limit)
+		}
+		if pages*page > free {
+			continue
+		}
+		config := c
+		config.Pages = int(pages)
+		store, err := attn.NewStore(config)
+		if err != nil {
+			return nil, err
+		}
+		if int64(store.MemoryUse()) > free { // pageBytes is an estimate
+			_ = store.Close()
+			continue
+		}
+		s := &slab{config: c, store: store}
+		a.used += int64(store.MemoryUse())
+		a.slabs[c] = append(a.slabs[c], s)
+		return s, nil
+	}
+}
+
+// pageBytes is about what a page takes: scales and padding come on top.
+func pageBytes(c *attn.StoreConfig) int64 {
+	size := int64(4)
+	switch c.Format {
+	case attn.F16, attn.BF16:
+		size = 2
+	case attn.I8:
+		size = 1
+	}
+	return int64(c.KVHeads) * attn.Block * int64(c.HeadDim+c.ValueDim) * size
+}
+
+// free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.
+func (a *arena) free(r *run) {
+	r.Release()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := r.slab
+	if s.runs--; s.runs > 0 {
+		return
+	}
+	a.used -= int64(s.store.MemoryUse())
+	_ = s.store.Close() // it is open
+	rest := slices.DeleteFunc(a.slabs[s.config], func(x *slab) bool { return x == s })
+	if a.slabs[s.config] = rest; len(rest) == 0 {
+		delete(a.slabs, s.config)
+	}
+}
+
+// bytes is what the slabs take.
+func (a *arena) bytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
+)
+
+const benchAbout = `attn-cluster bench
+
+Measures decoding steps on clusters of processes on this machine, in turns with what they consist
+of: attention over the same tokens in this process, with as many threads as there are workers, up to
+the cores; bare NATS requests of as many bytes, one to each of as many processes, all at the same
+time; and the same over plain TCP connections, which is the least that any stream needs. 8 query
+heads over 2 of 64, F32. The table is Markdown. Times are the least, p50 and p99; what follows from
+them does so from the least, which other programs disturb least:
+
+  GB/s       bytes of keys and values / step
+  overhead   (step - attention) / NATS
+  TCP saves  (NATS - TCP) / step
+
+`
+
+func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	b := &bench{w: stdout, tokens: []int{4096, 65536}, workers: []int{1, 2, 4}}
+	fs := newFlags(benchAbout)
+	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens))
+	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers))
+	fs.IntVar(&b.steps, "n", 400, "steps of each case")
+	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
+		"machines, instead of measuring")
+	if err := parse(fs, args, stdout); err != nil {
+		return err
+	}
+	if *onPaper {
+		paperModel.print(stdout)
+		return nil
+	}
+	if b.steps < 1 {
+		return usagef("-n is %d, want at least 1", b.steps)
+	}
+	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
+		"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	for _, tokens := range b.tokens {
+		for _, workers := range b.workers {
+			if err := b.measure(ctx, tokens, workers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbersFlag reads numbers above 0 with commas between them.
+func numbersFlag(to *[]int) func(string) error {
+	return func(s string) error {
+		*to = nil
+		for _, field := range strings.Split(s, ",") {
+			n, err := strconv.Atoi(field)
+			if err != nil || n < 1 {
+				return fmt.Errorf("want numbers above 0, with commas between them")
+			}
+			*to = append(*to, n)
+		}
+		return nil
+	}
+}
+
+// bench is what is measured.
+type bench struct {
+	w       io.Writer
+	tokens  []int
+	workers []int
+	steps   int
+}
+
+// times are those of one case.
+type times struct {
+	step, attention, nats, tcp []time.Duration
+	sent, received             uint64 // of a step
+}
+
+// measure prints a row.
+func (b *bench) measure(ctx context.Context, tokens, workers int) error {
+	s := shape{layers: 1, heads: 8, kvHeads: 2, dim: 64, format: attn.F32}
+	l, err := startLocal(ctx, localConfig{workers: workers, threads: 1,
+		memory: 2*s.bytes(tokens) + 64<<20, client: cluster.ClientConfig{Segments: segments(tokens),
+			Copies: min(2, workers)}})
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	t, err := newTwin(l, s, tokens, 1)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	_ = t.pool.Close() // nobody uses it
+	t.pool = attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
+	for at := 0; at < tokens; at += 4096 {
+		if err := t.append(ctx, 0, min(4096, tokens-at)); err != nil {
+			return err
+		}
+	}
+	bare, err := startBare(l, workers)
+	if err != nil {
+		return err
+	}
+	defer bare.close()
+	x, err := b.takeTurns(ctx, t, bare)
+	if err != nil {
+		return err
+	}
+	x.print(b.w, tokens, workers, s.bytes(tokens))
+	return nil
+}
+
+// takeTurns measures everything in turns, so that each meets the same machine. The first turns do
+// not count.
+func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
+	const warm = 20
+	for i := range warm + b.steps {
+		if err := ctx.Err(); err != nil {
+			return x, err
+		}
+		s, err := t.attend(ctx, 0, 1)
+		if err != nil {
+			return x, err
+		}
+		n := len(e.tcp)
+		overNATS, err := e.overNATS(int(s.sent)/n, int(s.received)/n)
+		if err != nil {
+			return x, err
+		}
+		overTCP, err := e.overTCP(int(s.sent)/n, int(s.received)/n)
+		if err != nil {
+			return x, err
+		}
+		if i < warm {
+			continue
+		}
+		x.step, x.attention = append(x.step, s.far), append(x.attention, s.near)
+		x.nats, x.tcp = append(x.nats, overNATS), append(x.tcp, overTCP)
+		x.sent, x.received = s.sent, s.received
+	}
+	return x, nil
+}
+
+func (x *times) print(w io.Writer, tokens, workers int, bytes int64) {
+	three := func(all []time.Duration) string {
+		return fmt.Sprintf("%v, %v, %v", round(quantile(all, 0)), round(quantile(all, 0.5)),
+			round(quantile(all, 0.99)))
+	}
+	step, attention := quantile(x.step, 0), quantile(x.attention, 0)
+	nats, tcp := quantile(x.nats, 0), quantile(x.tcp, 0)
+	fmt.Fprintf(w, "| %d | %d | %d | %d | %s | %.1f | %s | %s | %s | %.2f | %.0f %% |\n", tokens,
+		workers, x.sent, x.received, three(x.step), float64(bytes)/float64(step.Nanoseconds()),
+		three(x.attention), three(x.nats), three(x.tcp), float64(step-attention)/float64(nats),
+		100*float64(nats-tcp)/float64(step))
+}

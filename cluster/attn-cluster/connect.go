@@ -1,0 +1,81 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-1415985d/attn/cluster"
+)
+
+// connection is the flags that say how to reach NATS, and as whom.
+type connection struct {
+	url, prefix       string
+	creds, nkey       string
+	ca, cert, certKey string
+	message           byteCount
+}
+
+func (c *connection) register(fs *flag.FlagSet) {
+	fs.StringVar(&c.url, "url", nats.DefaultURL, "`addresses` of NATS servers, separated by commas; "+
+		"with user:password@ if they want that, tls:// for TLS")
+	fs.StringVar(&c.prefix, "prefix", "attn", "first `tokens` of all subjects; another one for each "+
+		"tenant")
+	fs.StringVar(&c.creds, "creds", "", "`file` with credentials: a JWT and its seed")
+	fs.StringVar(&c.nkey, "nkey", "", "`file` with the seed of an nkey")
+	fs.StringVar(&c.ca, "tls-ca", "", "`file` with the certificates that servers are trusted by")
+	fs.StringVar(&c.cert, "tls-cert", "", "`file` with the certificate to show, with -tls-key")
+	fs.StringVar(&c.certKey, "tls-key", "", "`file` with the key of -tls-cert")
+	fs.Var(&c.message, "message", "`bytes` of the largest request or reply (default 64 MiB)")
+}
+
+// dial connects. The name is what the server's monitoring shows.
+func (c *connection) dial(name string) (*cluster.NATS, error) {
+	options := []nats.Option{nats.Name(name)}
+	if c.creds != "" {
+		options = append(options, nats.UserCredentials(c.creds))
+	}
+	if c.nkey != "" {
+		key, err := nats.NkeyOptionFromSeed(c.nkey)
+		if err != nil {
+			return nil, fmt.Errorf("-nkey %s: %w", c.nkey, err)
+		}
+		options = append(options, key)
+	}
+	if c.ca != "" {
+		options = append(options, nats.RootCAs(c.ca))
+	}
+	if (c.cert == "") != (c.certKey == "") {
+		return nil, usagef("-tls-cert is %q and -tls-key %q, want both or none", c.cert, c.certKey)
+	}
+	if c.cert != "" {
+		options = append(options, nats.ClientCert(c.cert, c.certKey))
+	}
+	return cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix, Options: options,
+		MaxMessage: int(c.message)})
+}
+
+// byteCount is a flag like 8GiB, 500MB or 4096.
+type byteCount int64
+
+func (b *byteCount) Set(s string) error {
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n >= 1<<62 {
+		return fmt.Errorf("want a number of bytes like 8GiB, 500MB or 4096")
+	}
+	*b = byteCount(n)
+	return nil
+}
+
+// String is empty for zero, which stands for a default.
+func (b *byteCount) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return humanize.IBytes(uint64(*b))
+}
+
+// size is bytes as people read them.
+func size[T int | int64 | uint64](n T) string { return humanize.IBytes(uint64(max(0, n))) }

@@ -1,0 +1,115 @@
+// Command attn-cluster keeps the keys and values of long sequences on many machines, and shows that
+// attention over them has the bits of one machine.
+//
+//	attn-cluster serve   keep tokens and attend over them: a worker
+//	attn-cluster status  list the workers
+//	attn-cluster demo    a cluster on this machine, compared bit for bit
+//	attn-cluster bench   what a step costs beside a bare request
+//	attn-cluster soak    kills, stalls and garbage for as long as you like
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(realMain(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const usage = `attn-cluster keeps the keys and values of long sequences on many machines.
+
+  attn-cluster serve   keep tokens and attend over them: a worker
+  attn-cluster status  list the workers
+  attn-cluster demo    start a cluster on this machine, and compare it with one machine bit for bit
+  attn-cluster bench   measure what a step costs, beside a bare NATS request of its size
+  attn-cluster soak    kill, stall and disturb the workers of a cluster on this machine
+
+attn-cluster <command> -h lists the flags of a command.
+`
+
+// command is one of the words after attn-cluster. It ends early, without an error of its own, when
+// ctx does.
+type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+
+func commands() map[string]command {
+	return map[string]command{
+		"serve":  serveCommand,
+		"status": statusCommand,
+		"demo":   demoCommand,
+		"bench":  benchCommand,
+		"soak":   soakCommand,
+		"echo":   echoCommand, // part of bench
+	}
+}
+
+// usageError is a mistake on the command line, as opposed to one in what it asks for.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line.
+// An error is one line on stderr.
+func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	run, ok := commands()[args[0]]
+	if !ok {
+		fmt.Fprintf(stderr, "attn-cluster: unknown command %q; attn-cluster help lists them\n", args[0])
+		return 2
+	}
+	err := run(ctx, args[1:], stdout, stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", args[0],
+		strings.Join(strings.Fields(err.Error()), " "))
+	var u usageError
+	if errors.As(err, &u) {
+		return 2
+	}
+	return 1
+}
+
+// newFlags returns a flag set that prints nothing by itself; about is the text above the flags.
+func newFlags(about string) *flag.FlagSet {
+	fs := flag.NewFlagSet(about, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	return fs
+}
+
+// parse reads the flags of a command that takes nothing else. Asked for help it prints it.
+func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, fs.Name())
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return err
+	case err != nil:
+		return usageError{err}
+	case fs.NArg() > 0:
+		return usagef("unexpected argument %q", fs.Arg(0))
+	}
+	return nil
+}

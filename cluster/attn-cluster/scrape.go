@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// scrape reads a worker's metrics that are one number.
+func scrape(c *child) (map[string]float64, error) {
+	client := http.Client{Timeout: 10 * time.Second}
+	reply, err := client.Get(c.monitorAddress() + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = reply.Body.Close() }() // it was read
+	if reply.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", reply.Request.URL, reply.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(reply.Body)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for name, f := range families {
+		if m := f.GetMetric()[0]; len(f.GetMetric()) == 1 {
+			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return values, nil
+}

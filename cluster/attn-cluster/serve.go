@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
+)
+
+const serveAbout = `attn-cluster serve -memory 8GiB
+
+Keeps tokens for clients of package cluster, and attends over them, until a signal ends it. Calls
+that are running are answered first; what it keeps is gone then, and clients make new copies of it
+on other workers.
+
+`
+
+// serveOptions is the command line of serve.
+type serveOptions struct {
+	connection
+	worker cluster.WorkerConfig
+	http   string
+	child  bool
+}
+
+func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	var o serveOptions
+	fs := newFlags(serveAbout)
+	o.register(fs)
+	w, memory, reply := &o.worker, byteCount(0), byteCount(0)
+	fs.StringVar(&w.Name, "name", hostName(), "of this worker, which no other has")
+	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
+	fs.IntVar(&w.Threads, "threads", 0, "that compute (default GOMAXPROCS)")
+	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
+	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")
+	fs.IntVar(&w.Calls, "calls", 0, "at the same time (default 64)")
+	fs.Var(&reply, "reply", "`bytes` of the largest reply (default 64 MiB)")
+	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
+		"(default 1m)")
+	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
+	fs.StringVar(&o.http, "http", "", "`address` of /metrics, /healthz and /readyz, like :9090; none "+
+		"without")
+	fs.BoolVar(&o.child, "child", false, "end when standard input does, as children should")
+	if err := parse(fs, args, stdout); err != nil {
+		return err
+	}
+	if memory == 0 {
+		return usagef("-memory is not set, want how many bytes of keys and values there may be")
+	}
+	w.Memory, w.Reply = int64(memory), int(reply)
+	if o.child {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
+	return o.serve(ctx, stdout)
+}
+
+// serve is a worker until ctx ends.
+func (o *serveOptions) serve(ctx context.Context, stdout io.Writer) error {
+	link, err := o.dial("attn-cluster worker " + o.worker.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = link.Close() }() // which never fails
+	observed := newObserved(link)
+	w, err := cluster.NewWorker(observed, o.worker)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if o.http != "" {
+		m, err := startMonitor(o.http, observed, w)
+		if err != nil {
+			return err
+		}
+		defer m.stop()
+		fmt.Fprintf(stdout, "metrics and health at http://%s\n", m.address)
+	}
+	fmt.Fprintf(stdout, "worker %s serves %s of tokens with %s kernels\n", o.worker.Name,
+		size(o.worker.Memory), attn.Implementation())
+	<-ctx.Done()
+	w.Close()
+	fmt.Fprintf(stdout, "worker %s has stopped\n", o.worker.Name)
+	return nil
+}
+
+// hostName is the machine's name as subjects can have it.
+func hostName() string {
+	name, _ := os.Hostname() // none is a worker
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, name)
+	if name == "" {
+		return "worker"
+	}
+	return name[:min(len(name), 64)]
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+)
+
+// serve runs a worker until stop, which returns what it printed.
+func serve(t *testing.T, args ...string) (out *output, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, errs, status := new(output), new(output), make(chan int, 1)
+	go func() { status <- realMain(ctx, append([]string{"serve"}, args...), out, errs) }()
+	stop = func() int {
+		cancel()
+		if s := errs.String(); s != "" {
+			t.Error(s)
+		}
+		return <-status
+	}
+	out.await(t, " kernels\n")
+	return out, stop
+}
+
+// get reads a page of a worker.
+func get(t *testing.T, out *output, page string) (status int, text string) {
+	t.Helper()
+	_, address, _ := strings.Cut(out.String(), "health at ")
+	address, _, _ = strings.Cut(address, "\n")
+	r, err := http.Get(address + page)
+	must(t, err)
+	defer func() { _ = r.Body.Close() }()
+	body, err := io.ReadAll(r.Body)
+	must(t, err)
+	return r.StatusCode, string(body)
+}
+
+// TestServe lets a client use a worker, looks at its metrics, and ends it.
+func TestServe(t *testing.T) {
+	url := startServer(t, server.Options{})
+	out, stop := serve(t, "-url", url, "-name", "one", "-memory", "64MiB", "-http", "127.0.0.1:0",
+		"-announce", "50ms", "-prefix", "tenant.a")
+	link, err := cluster.DialNATS(cluster.NATSConfig{URL: url, Prefix: "tenant.a"})
+	must(t, err)
+	defer func() { _ = link.Close() }()
+	client, err := cluster.NewClient(link, cluster.ClientConfig{})
+	must(t, err)
+	defer client.Close()
+	must(t, client.Wait(t.Context(), 1))
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
+		ValueDim: 8})
+	must(t, err)
+	x := attn.BHLD(make([]float32, 8*100), 1, 1, 100, 8)
+	must(t, s.Append(t.Context(), 0, x, x))
+	status, metrics := get(t, out, "/metrics")
+	for _, want := range []string{`attn_cluster_worker_info{kernels="`, `worker="one"} 1`,
+		"attn_cluster_memory_bytes 6.7108864e+07\n", "attn_cluster_tokens 100\n",
+		"attn_cluster_copies 1\n", "attn_cluster_sequences 1\n", "attn_cluster_clients 1\n",
+		"attn_cluster_malformed_total 0\n", "attn_cluster_call_seconds_count", "go_goroutines",
+		"attn_cluster_nats_in_bytes_total", "attn_cluster_nats_reconnects_total 0\n"} {
+		if status != 200 || !strings.Contains(metrics, want) {
+			t.Errorf("/metrics has status %d and no %q:\n%s", status, want, metrics)
+		}
+	}
+	for _, page := range []string{"/healthz", "/readyz"} {
+		if status, text := get(t, out, page); status != 200 || !strings.Contains(text, `"status":"up"`) {
+			t.Errorf("%s has status %d and %q", page, status, text)
+		}
+	}
+	if status, _ := get(t, out, "/other"); status != 404 {
+		t.Errorf("/other has status %d, want 404", status)
+	}
+	status, list, _ := call(t, "status", "-url", url, "-prefix", "tenant.a", "-wait", "300ms")
+	if status != 0 || !strings.Contains(list, " one ") || !strings.Contains(list, "64 MiB") {
+		t.Errorf("status %d lists\n%s", status, list)
+	}
+	if status := stop(); status != 0 || !strings.Contains(out.String(), "worker one has stopped\n") {
+		t.Errorf("the worker ended with %d and\n%s", status, out)
+	}
+}
+
+// TestNotReady ends the server: the worker lives and waits for it, but takes no calls.
+func TestNotReady(t *testing.T) {
+	s, err := embedded.Start(&server.Options{})
+	must(t, err)
+	out, stop := serve(t, "-url", s.ClientURL(), "-memory", "1MiB", "-http", "127.0.0.1:0")
+	embedded.Stop(s)
+	must(t, eventually(t.Context(), 1e10, func() error {
+		if status, text := get(t, out, "/readyz"); status != 503 {
+			return usagef("/readyz has status %d and %q, want 503", status, text)
+		}
+		return nil
+	}))
+	if status, _ := get(t, out, "/healthz"); status != 200 {
+		t.Errorf("/healthz has status %d, want 200", status)
+	}
+	stop()
+}
+
+// TestNkey is of a server that wants to know who comes.
+func TestNkey(t *testing.T) {
+	user, err := nkeys.CreatePair(nkeys.PrefixByteUser)
+	must(t, err)
+	public, err := user.PublicKey()
+	must(t, err)
+	seed, err := user.Seed()
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "seed")
+	must(t, os.WriteFile(file, seed, 0o600))
+	url := startServer(t, server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+	_, stop := serve(t, "-url", url, "-nkey", file, "-memory", "1MiB")
+	if status := stop(); status != 0 {
+		t.Errorf("with the key the worker ended with %d", status)
+	}
+	if status, _, stderr := call(t, "serve", "-url", url, "-memory", "1MiB"); status != 1 ||
+		!strings.Contains(strings.ToLower(stderr), "authorization") {
+		t.Errorf("without the key status is %d and stderr %q", status, stderr)
+	}
+}
+
+// TestChild makes sure that a worker does not outlive who started it.
+func TestChild(t *testing.T) {
+	url := startServer(t, server.Options{})
+	c, err := startChild("worker x serves", "serve", "-child", "-url", url, "-name", "x",
+		"-memory", "1")
+	must(t, err)
+	c.end()
+	if !c.ProcessState.Success() {
+		t.Errorf("the child ended with %v", c.ProcessState)
+	}
+	if _, err := startChild("worker", "serve", "-memory", "none"); err == nil ||
+		!strings.Contains(err.Error(), "want a number of bytes") {
+		t.Errorf("the error is %v, want that of the child", err)
+	}
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
+)
+
+const soakAbout = `attn-cluster soak -for 30m
+
+Appends, attends and truncates on a cluster of processes on this machine, while workers are killed,
+come back, are stopped for a while, and get messages that are garbage. One worker at a time has
+trouble, and the next one when all copies are there again: so no token may be lost. Each output is
+compared with one machine, bit for bit. In the end no memory, page or goroutine may be left over.
+
+`
+
+// soak is a run of it.
+type soak struct {
+	*table
+	local  *local
+	random *rand.Rand
+	counts
+	trouble *trouble   // what a worker has now
+	first   *footprint // of what lives through all of it
+}
+
+// counts are what was done.
+type counts struct {
+	rounds, steps, appended         int
+	kills, stalls, garbage, rebuilt int
+	slowest                         time.Duration
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d stalls, %d garbage messages, "+
+		"copies there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills, c.stalls,
+		c.garbage, c.rebuilt, round(c.slowest))
+}
+
+func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	fs := newFlags(soakAbout)
+	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
+	round := fs.Duration("round", 20*time.Second, "`time` of a sequence")
+	workers := fs.Int("workers", 4, "processes")
+	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of what happens")
+	if err := parse(fs, args, stdout); err != nil {
+		return err
+	}
+	if *workers < 3 {
+		return usagef("-workers is %d, want at least 3: one has trouble, and two keep copies", *workers)
+	}
+	if *duration <= 0 || *round <= 0 {
+		return usagef("-for is %v and -round %v, want more than 0", *duration, *round)
+	}
+	s := &soak{table: newTable(stdout), random: rand.New(rand.NewPCG(*seed, 0))}
+	s.say("seed %d", *seed)
+	return s.run(ctx, *workers, *duration, *round)
+}
+
+func (s *soak) run(ctx context.Context, workers int, duration, round time.Duration) (err error) {
+	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: 1 << 30,
+		monitor: true, client: cluster.ClientConfig{Segments: 1, Patience: 300 * time.Millisecond,
+			Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
+	if err != nil {
+		return err
+	}
+	defer s.local.close()
+	start := time.Now()
+	for time.Since(start) < duration {
+		if err := s.round(ctx, min(round, duration-time.Since(start))); err != nil {
+			return fmt.Errorf("round %d: %w", s.rounds+1, err)
+		}
+		s.rounds++
+		s.draw(true, fmt.Sprintf("%-7v %v", time.Since(start).Round(time.Second), &s.counts))
+		if err := s.checkLeaks(); err != nil {
+			return err
+		}
+	}
+	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that "+
+		"came; the slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
+		s.slowest.Round(time.Millisecond))
+	s.say("%d kills, %d stalls, %d garbage messages; all copies were there again %d times; no token "+
+		"was lost.", s.kills, s.stalls, s.garbage, s.rebuilt)
+	last, err := s.measure()
+	if err != nil {
+		return err
+	}
+	s.say("Client: %d goroutines and %s at first, %d and %s at last. Worker %s: %d and %s, %d and %s.",
+		s.first.goroutines, size(s.first.heap), last.goroutines, size(last.heap), survivor,
+		s.first.workerGoroutines, size(s.first.workerMemory), last.workerGoroutines,
+		size(last.workerMemory))
+	return nil
+}
+
+// round is the life of a sequence.
+func (s *soak) round(ctx context.Context, duration time.Duration) error {
+	formats := []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
+	sh := shape{layers: 2, heads: 4, kvHeads: 2, dim: 32, format: formats[s.random.IntN(4)]}
+	sh.int8 = sh.format == attn.I8 && s.random.IntN(2) == 0
+	const most = 24 * attn.Segment
+	t, err := newTwin(s.local, sh, most, s.random.Uint64())
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	end := time.Now().Add(duration)
+	for time.Now().Before(end) || s.trouble != nil {
+		if err := s.disturb(ctx, t, time.Now().Before(end)); err != nil {
+			return err
+		}
+		if err := s.use(ctx, t, most); err != nil {
+			return fmt.Errorf("%v: %w", sh, err)
+		}
+	}
+	t.far.Release()
+	return s.local.empty(ctx)
+}
+
+// use appends or truncates, and compares.
+func (s *soak) use(ctx context.Context, t *twin, most int) error {
+	n := 1 + s.random.IntN(1<<s.random.IntN(11))
+	if have := t.near[0].Len(); have+n > most {
+		keep := s.random.IntN(have)
+		for _, x := range t.near {
+			if err := x.Truncate(keep); err != nil {
+				return err
+			}
+		}
+		if err := t.far.Truncate(ctx, keep); err != nil {
+			return err
+		}
+	}
+	for layer := range t.layers {
+		if err := t.append(ctx, layer, n); err != nil {
+			return err
+		}
+	}
+	s.appended += n
+	for layer := range t.layers {
+		x, err := t.attend(ctx, layer, 1+s.random.IntN(min(n, 4)))
+		if err != nil {
+			return err
+		}
+		s.steps++
+		s.slowest = max(s.slowest, x.far)
+	}
+	return nil
+}
+
+// trouble is what a worker has. Once it is over, nothing else happens until all copies are there
+// again.
+type trouble struct {
+	worker string
+	killed bool
+	until  time.Time
+	over   bool
+	limit  time.Time // for the copies
+}
+
+// survivor is the worker that is never killed, so that it shows leaks.
+const survivor = "w1"
+
+// disturb begins or ends trouble, and sends garbage. It begins none if not asked to.
+func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
+	if s.random.IntN(4) == 0 {
+		if err := s.sendGarbage(); err != nil {
+			return err
+		}
+	}
+	x := s.trouble
+	switch {
+	case x == nil && begin:
+		return s.begin()
+	case x == nil:
+		return nil
+	case !x.over && time.Now().After(x.until):
+		x.over, x.limit = true, time.Now().Add(time.Minute)
+		if x.killed {
+			return s.local.restart(ctx, x.worker)
+		}
+		return resume(s.local.workers[x.worker].Process)
+	case x.over && t.far.Missing() == 0 && s.allThere():
+		s.trouble = nil
+		s.rebuilt++
+	case x.over && time.Now().After(x.limit):
+		return fmt.Errorf("%d copies are missing a minute after the trouble of worker %s",
+			t.far.Missing(), x.worker)
+	}
+	return nil
+}
+
+// allThere reports whether all workers announce themselves.
+func (s *soak) allThere() bool {
+	return len(s.local.client.Workers()) == s.local.localConfig.workers
+}
+
+// begin kills or stops a worker.
+func (s *soak) begin() error {
+	if s.random.IntN(8) > 0 {
+		return nil // a quiet moment
+	}
+	worker := fmt.Sprintf("w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	x := &trouble{worker: worker, killed: worker != survivor && (!canStall || s.random.IntN(2) == 0)}
+	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
+	switch {
+	case x.killed:
+		s.local.kill(worker)
+		s.kills++
+	case !canStall:
+		return nil
+	default:
+		if err := stall(s.local.workers[worker].Process); err != nil {
+			return err
+		}
+		s.stalls++
+	}
+	s.trouble = x
+	return nil
+}
+
+// sendGarbage sends what is no message to where messages are read.
+func (s *soak) sendGarbage() error {
+	conn := s.local.link.Conn()
+	worker := fmt.Sprintf("attn.worker.w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	for range 10 {
+		data := make([]byte, s.random.IntN(200))
+		for i := range data {
+			data[i] = byte(s.random.Uint32())
+		}
+		if s.random.IntN(2) == 0 { // with a beginning that looks right
+			copy(data, "aCm\x01")
+		}
+		subject := []string{worker, "attn.status", "attn.hello"}[s.random.IntN(3)]
+		reply := []string{"", "attn.inbox.nobody.1", "elsewhere"}[s.random.IntN(3)]
+		m := nats.Msg{Subject: subject, Reply: reply, Data: data}
+		if err := conn.PublishMsg(&m); err != nil {
+			return err
+		}
+		s.garbage++
+	}
+	return nil
+}
+
+// footprint is what leaks would let grow.
+type footprint struct {
+	goroutines, workerGoroutines int
+	heap, workerMemory           uint64
+}
+
+// measure is between rounds, when nothing is kept.
+func (s *soak) measure() (*footprint, error) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u := &footprint{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	values, err := scrape(s.local.workers[survivor])
+	if err != nil {
+		return nil, err
+	}
+	u.workerGoroutines = int(values["go_goroutines"])
+	u.workerMemory = uint64(values["go_memstats_alloc_bytes"])
+	if rss, ok := values["process_resident_memory_bytes"]; ok {
+		u.workerMemory = uint64(rss)
+	}
+	return u, nil
+}
+
+// What may come on top of the first measurement: calls that time out end later, and the garbage
+// collector is not exact.
+const (
+	spareGoroutines = 32
+	spareMemory     = 128 << 20
+)
+
+// checkLeaks compares with how it was after the first round.
+func (s *soak) checkLeaks() error {
+	u, err := s.measure()
+	if err != nil {
+		return err
+	}
+	if s.first == nil {
+		s.first = u
+		return nil
+	}
+	return s.first.check(u)
+}
+
+func (u *footprint) check(now *footprint) error {
+	var errs []error
+	grown := func(what string, before, after, spare uint64) {
+		if after > before+spare {
+			errs = append(errs, fmt.Errorf("%s: %d after the first round, %d now", what, before, after))
+		}
+	}
+	grown("goroutines", uint64(u.goroutines), uint64(now.goroutines), spareGoroutines)
+	grown("bytes of the heap", u.heap, now.heap, spareMemory)
+	grown("goroutines of worker "+survivor, uint64(u.workerGoroutines), uint64(now.workerGoroutines),
+		spareGoroutines)
+	grown("bytes of worker "+survivor, u.workerMemory, now.workerMemory, spareMemory)
+	return errors.Join(errs...)
+}
+
+// monitorAddress is where a worker says that its metrics are.
+func (c *child) monitorAddress() string {
+	i := slices.IndexFunc(c.said, func(s string) bool { return strings.HasPrefix(s, "metrics") })
+	if i < 0 {
+		return ""
+	}
+	_, address, _ := strings.Cut(c.said[i], " at ")
+	return address
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSoak(t *testing.T) {
+	status, stdout, stderr := call(t, "soak", "-for", "8s", "-round", "3s", "-seed", "3")
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "Passed: ") ||
+		!strings.Contains(stdout, "no token was lost") {
+		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
+	}
+	if strings.Contains(stdout, "\n0 kills, 0 stalls") {
+		t.Errorf("nothing was disturbed:\n%s", stdout)
+	}
+}
+
+// TestLeaksAreSeen makes sure that a soak can fail.
+func TestLeaksAreSeen(t *testing.T) {
+	before := footprint{10, 10, 1 << 20, 1 << 20}
+	must(t, before.check(&footprint{11, 11, 2 << 20, 2 << 20}))
+	for want, after := range map[string]footprint{
+		"goroutines: 10 ":              {100, 10, 0, 0},
+		"goroutines of worker w1: 10 ": {10, 100, 0, 0},
+		"bytes of the heap: 1048576 ":  {10, 10, 1 << 30, 0},
+		"bytes of worker w1: 1048576 ": {10, 10, 0, 1 << 30},
+	} {
+		if err := before.check(&after); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
+func TestBench(t *testing.T) {
+	status, stdout, stderr := call(t, "bench", "-tokens", "2048", "-workers", "1,2", "-n", "5")
+	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 2048 | ") != 2 {
+		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
+	}
+}
+
+// TestScrapeFails is of a worker without metrics.
+func TestScrapeFails(t *testing.T) {
+	if _, err := scrape(&child{}); err == nil {
+		t.Error("no error without an address")
+	}
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+var bottomRight = attn.Options{Causal: attn.BottomRight}
+
+// The bits are those of one machine, whatever the number of workers, the format and the arithmetic.
+func TestSameBits(t *testing.T) {
+	for _, workers := range []int{1, 2, 4, 8} {
+		for _, format := range []attn.Format{attn.F32, attn.F16, attn.I8} {
+			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
+				b := newBench(t, workers, quick)
+				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24, Format: format},
+					4)
+				for _, n := range []int{1, 63, 1500, 900, 1, 2000, 7} {
+					x.append(n)
+					x.attend(0, 1, bottomRight)
+					x.attend(1, 5, bottomRight)
+					if format == attn.I8 {
+						x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Int8: true})
+						x.attend(1, 5, attn.Options{Causal: attn.BottomRight, Int8: true})
+					}
+				}
+			})
+		}
+	}
+}
+
+// Workers die while tokens come, and others take their place.
+func TestSameBitsWithKills(t *testing.T) {
+	for _, format := range []attn.Format{attn.F32, attn.I8} {
+		b := newBench(t, 4, quick)
+		x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 32, Format: format}, 4)
+		x.append(3000)
+		for i := range 4 {
+			name := fmt.Sprint("w", i)
+			b.kill(name)
+			x.append(100)
+			x.attend(0, 1, bottomRight)
+			x.attend(1, 3, bottomRight)
+			b.restart(name)
+			x.whole()
+			x.attend(1, 3, bottomRight)
+		}
+	}
+}
+
+// whole waits until all copies are there again.
+func (t *twin) whole() {
+	t.Helper()
+	for range 1000 {
+		if t.far.Missing() == 0 && t.allAlive() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%d copies are missing after 10 seconds", t.far.Missing())
+}
+
+func (t *twin) allAlive() bool {
+	t.far.mu.Lock()
+	defer t.far.mu.Unlock()
+	for _, p := range t.far.parts {
+		for _, x := range p.copies {
+			if t.client.isLost(x) || t.client.gone(x.worker) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestOptions(t *testing.T) {
+	b := newBench(t, 3, quick)
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
+	const keys, rows = 3333, 3
+	x.append(keys)
+	mask, bias := make([]bool, rows*keys), b.tensor(4, rows, keys)
+	for i := range mask {
+		mask[i] = b.rand.IntN(3) > 0
+	}
+	bias = attn.BHLD(bias.Data, 1, 4, rows, keys)
+	m := attn.BHLD(mask, 1, 1, rows, keys)
+	four := []float32{0.5, 0.25, 0.125, 0.01}
+	for name, o := range map[string]attn.Options{
+		"full":    {},
+		"scale":   {Scale: -0.3, Causal: attn.BottomRight},
+		"window":  {Window: &attn.Window{Left: 500, Right: 0}, Causal: attn.BottomRight},
+		"nothing": {Window: &attn.Window{Left: -1, Right: -1}, Causal: attn.TopLeft},
+		"softcap": {Softcap: 3, Causal: attn.BottomRight},
+		"slopes":  {Slopes: four, Causal: attn.BottomRight, Window: &attn.Window{Left: 100, Right: -1}},
+		"sinks":   {Sinks: four, Causal: attn.BottomRight},
+		"mask":    {Mask: &m},
+		"bias":    {Bias: &bias, Causal: attn.BottomRight, Window: &attn.Window{Left: 1200, Right: 0}},
+		"all": {Mask: &m, Bias: &bias, Slopes: four, Sinks: four, Softcap: 2, Scale: 0.1,
+			Causal: attn.BottomRight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := *x
+			y := *x.bench
+			y.TB = t
+			x.bench = &y
+			x.attend(0, rows, o)
+		})
+	}
+	long := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 16, ValueDim: 16}, 2)
+	long.client.config.Chunk = 2000 // a few rows and tokens a message
+	long.append(1100)
+	long.attend(0, 50, bottomRight)
+}
+
+func TestTruncate(t *testing.T) {
+	b := newBench(t, 3, quick)
+	x := b.twin(SequenceConfig{Layers: 2, KVHeads: 1, HeadDim: 8, ValueDim: 8}, 2)
+	for _, step := range []struct{ add, keep int }{{2500, 2048}, {100, 2100}, {300, 1000}, {50, 0},
+		{1500, 1500}, {10, 1024}} {
+		x.append(step.add)
+		must(t, x.far.Truncate(context.Background(), step.keep))
+		for _, s := range x.near {
+			must(t, s.Truncate(step.keep))
+		}
+		x.append(3)
+		x.attend(0, 2, bottomRight)
+		x.attend(1, 1, bottomRight)
+	}
+}

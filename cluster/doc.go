@@ -1,0 +1,23 @@
+// Package cluster spreads the keys and values of long sequences over many machines, and attends
+// over them with the bits of one machine.
+//
+// A [Worker] keeps parts of sequences, each of a power of two segments of [attn.Segment] tokens. A
+// [Client] finds the workers, and gives out sequences: [Sequence.Append] sends tokens to the
+// workers that hold their part, [Sequence.Attend] sends the queries to one worker for each part,
+// merges the states that come back in the order of their keys, and finishes. Because segments merge
+// as a binary tree, the result is, bit for bit, that of [attn.AttendSequences] over the same tokens
+// on one machine.
+//
+// Each part has several copies, two unless told otherwise, on different workers. Where a worker
+// dies, hangs, comes back without its memory or answers what cannot be read, another copy answers
+// within the deadline of the call, and lost copies are made again from those that are left. A call
+// that returns no error has seen every token.
+//
+// Messages travel by a [Transport]. That of this package is NATS, [DialNATS]: discovery,
+// authorization, encryption and reconnection are its work. A prefix of subjects for each tenant
+// keeps tenants apart where the server's permissions say so.
+//
+// Files, from the top: client*, sequence*, place and gather are the caller's side; worker*, part
+// and arena the side that holds tokens; message* and wire what they say to each other; transport*
+// and frame how that travels.
+package cluster

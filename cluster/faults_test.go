@@ -1,0 +1,327 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// faulty is a transport on which some workers answer wrongly.
+type faulty struct {
+	Transport
+	mu     sync.Mutex
+	worker string
+	wrong  func(ctx context.Context, reply []byte) ([]byte, error)
+}
+
+func (f *faulty) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	reply, err := f.Transport.Call(ctx, worker, request)
+	f.mu.Lock()
+	wrong := f.wrong
+	if worker != f.worker {
+		wrong = nil
+	}
+	f.mu.Unlock()
+	if wrong == nil || err != nil {
+		return reply, err
+	}
+	return wrong(ctx, reply)
+}
+
+func (f *faulty) set(worker string, wrong func(context.Context, []byte) ([]byte, error)) {
+	f.mu.Lock()
+	f.worker, f.wrong = worker, wrong
+	f.mu.Unlock()
+}
+
+// A worker that hangs or answers nonsense is replaced by another copy, with the same bits.
+func TestWrongAnswers(t *testing.T) {
+	b := newBench(t, 3, quick)
+	f := &faulty{Transport: b.client.transport}
+	client, err := NewClient(f, quick)
+	must(t, err)
+	t.Cleanup(client.Close)
+	must(t, client.Wait(context.Background(), 3))
+	b.client = client
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
+	x.append(3500)
+	other, err := attn.NewState(1, 4, 2, 16)
+	must(t, err)
+	state, err := other.MarshalBinary()
+	must(t, err)
+	for name, wrong := range map[string]func(context.Context, []byte) ([]byte, error){
+		"hangs": func(ctx context.Context, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			return nil, fail(ErrUnavailable, "%v", ctx.Err())
+		},
+		"nothing": func(context.Context, []byte) ([]byte, error) { return nil, nil },
+		"short":   func(_ context.Context, r []byte) ([]byte, error) { return r[:len(r)/2], nil },
+		"long":    func(_ context.Context, r []byte) ([]byte, error) { return append(r, 1), nil },
+		"noise": func(_ context.Context, r []byte) ([]byte, error) {
+			for i := range r {
+				r[i] = byte(i * i)
+			}
+			return r, nil
+		},
+		"busy":    func(context.Context, []byte) ([]byte, error) { return errorReply(ErrBusy), nil },
+		"unknown": func(context.Context, []byte) ([]byte, error) { return errorReply(errUnknown), nil },
+		"other states": func(_ context.Context, r []byte) ([]byte, error) {
+			for parts := 1; parts < 9; parts++ {
+				d, _ := decodeReply("w", r)
+				a := new(attendReply)
+				if a.decode(d, "w", parts) == nil {
+					for i := range a.states {
+						a.states[i] = state
+					}
+					return a.encode(), nil
+				}
+			}
+			return r, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, worker := range []string{"w0", "w1", "w2"} {
+				f.set(worker, wrong)
+				x.attend(0, 1, bottomRight)
+				x.append(1)
+				x.attend(0, 3, bottomRight)
+				f.set("", nil)
+				x.whole()
+			}
+		})
+	}
+}
+
+// Where no copy is left, the error says which tokens are gone, and nothing is written.
+func TestLost(t *testing.T) {
+	c := quick
+	c.Copies = 1
+	b := newBench(t, 2, c)
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8}, 2)
+	x.append(3000)
+	x.far.mu.Lock()
+	part := x.far.parts[1]
+	worker := part.copies[0].worker
+	x.far.mu.Unlock()
+	b.kill(worker)
+	dst := attn.BHLD(make([]float32, 16), 1, 2, 1, 8)
+	err := x.far.Attend(context.Background(), 0, dst, b.tensor(2, 1, 8), &bottomRight)
+	var lost *LostError
+	if !errors.As(err, &lost) || !errors.Is(err, ErrLost) || lost.Sequence != x.far.ID() ||
+		lost.From%1024 != 0 || lost.To > 3000 || lost.To <= lost.From {
+		t.Fatalf("the error is %v", err)
+	}
+	sameBits(t, "dst", dst.Data, make([]float32, 16))
+}
+
+// A worker that comes back empty says so, and its copies are made again from the others.
+func TestRestartedEmpty(t *testing.T) {
+	b := newBench(t, 2, quick)
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Format: attn.BF16}, 2)
+	x.append(2500)
+	for range 3 {
+		b.kill("w0")
+		b.restart("w0")
+		x.attend(0, 1, bottomRight)
+		x.append(10)
+		x.whole()
+		b.kill("w1")
+		b.restart("w1")
+		x.append(10)
+		x.attend(0, 1, bottomRight)
+		x.whole()
+	}
+}
+
+// What a client left that vanished is freed when its lease has ended.
+func TestLease(t *testing.T) {
+	b := newBench(t, 1, quick)
+	link := b.dial()
+	w, err := NewWorker(link, WorkerConfig{Name: "lease", Memory: 1 << 24, Threads: 1,
+		Lease: 200 * time.Millisecond})
+	must(t, err)
+	defer w.Close()
+	_, err = link.Call(context.Background(), "lease", samples()[0])
+	must(t, err)
+	_, err = link.Call(context.Background(), "lease", samples()[1])
+	must(t, err)
+	if s := w.Status(); s.Copies != 1 || s.Used == 0 || s.Clients != 1 || s.Tokens != 2 {
+		t.Fatalf("%+v", s)
+	}
+	for range 100 {
+		if time.Sleep(20 * time.Millisecond); w.Status().Copies == 0 {
+			break
+		}
+	}
+	if s := w.Status(); s.Copies != 0 || s.Used != 0 || s.Clients != 0 {
+		t.Fatalf("%+v after the lease", s)
+	}
+}
+
+// A message that comes twice changes nothing, and one of the past is refused.
+func TestTwice(t *testing.T) {
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+	must(t, err)
+	defer w.Close()
+	ask := func(request []byte) error {
+		reply, _ := l.Call(context.Background(), "w", request)
+		_, err := decodeReply("w", reply)
+		return err
+	}
+	id := clientID{1, 2, 3}
+	tokens := func(epoch uint32, position int) []byte {
+		return (&appendRequest{copy: 1, epoch: epoch, position: position, tokens: 2,
+			k: make([]float32, 4), v: make([]float32, 4)}).encode(id)
+	}
+	for i, step := range []struct {
+		request []byte
+		err     error
+		tokens  int64
+	}{
+		{samples()[0], nil, 0}, {samples()[0], nil, 0},
+		{tokens(0, 0), nil, 2}, {tokens(0, 0), nil, 2}, {tokens(0, 2), nil, 4}, {tokens(0, 0), nil, 4},
+		{tokens(0, 5), errStale, 4}, {tokens(1, 4), errStale, 4}, {tokens(0, 3), nil, 5},
+		{tokens(0, 900), errStale, 5},
+		{(&truncateRequest{1, 1, []uint32{3, 0}}).encode(id), nil, 3}, {tokens(0, 3), errStale, 3},
+		{tokens(1, 3), nil, 5}, {(&truncateRequest{1, 1, []uint32{3, 0}}).encode(id), nil, 5},
+		{(&truncateRequest{1, 0, []uint32{3, 0}}).encode(id), errStale, 5},
+		{(&truncateRequest{1, 2, []uint32{3}}).encode(id), attn.ErrLength, 5},
+		{(&truncateRequest{1, 2, []uint32{9, 0}}).encode(id), errStale, 5},
+		{(&releaseRequest{[]uint64{1}}).encode(id), nil, 0},
+		{(&releaseRequest{[]uint64{1}}).encode(id), nil, 0}, {tokens(1, 5), errUnknown, 0},
+	} {
+		if err := ask(step.request); !errors.Is(err, step.err) && (err != nil || step.err != nil) {
+			t.Fatalf("step %d: %v, want %v", i, err, step.err)
+		}
+		if s := w.Status(); s.Tokens != step.tokens {
+			t.Fatalf("step %d: %d tokens, want %d", i, s.Tokens, step.tokens)
+		}
+	}
+}
+
+// Limits are errors that say so, and what was there before stays.
+func TestLimits(t *testing.T) {
+	c := quick
+	c.Copies = 1
+	b := newBench(t, 0, c)
+	_, err := NewWorker(b.dial(), WorkerConfig{Name: "small", Memory: 1 << 20, Sequences: 1,
+		Threads: 1})
+	must(t, err)
+	must(t, b.client.Wait(context.Background(), 1))
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64}, 2)
+	x.append(500)
+	k := b.tensor(2, 800, 64)
+	if err := x.far.Append(context.Background(), 0, k, k); !errors.Is(err, attn.ErrCapacity) {
+		t.Fatalf("the error is %v", err)
+	}
+	x.attend(0, 1, bottomRight)
+	x.append(100)
+	x.attend(0, 1, bottomRight)
+	other, err := b.client.NewSequence(x.config)
+	must(t, err)
+	if err := other.Append(context.Background(), 0, k, k); !errors.Is(err, ErrLimit) {
+		t.Fatalf("the error is %v", err)
+	}
+	for name, o := range map[string]attn.Options{"KeyLens": {KeyLens: []int{1}},
+		"QueryLens": {QueryLens: []int{1}}, "Weights": {Weights: &k}, "Int8": {Int8: true},
+		"Offset": {Causal: attn.BottomRight, Offset: 1}, "Mask": {Mask: new(attn.Mask)},
+		"LSE": {LSE: make([]float32, 1)}, "Softcap": {Softcap: -1}} {
+		q := b.tensor(2, 1, 64)
+		if err := x.far.Attend(context.Background(), 0, b.tensor(2, 1, 64), q, &o); err == nil {
+			t.Errorf("%s: no error", name)
+		} else if !contains(err.Error(), name) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	x.far.Release()
+	if err := x.far.Append(context.Background(), 0, k, k); !errors.Is(err, attn.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func contains(s, part string) bool {
+	for i := range len(s) - len(part) + 1 {
+		if s[i:i+len(part)] == part {
+			return true
+		}
+	}
+	return false
+}
+
+// Large messages go in pieces, both ways.
+func TestPieces(t *testing.T) {
+	c := quick
+	c.Chunk, c.Patience = 16<<20, 3*time.Second
+	b := newBench(t, 2, c)
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 4, HeadDim: 256, ValueDim: 256}, 8)
+	x.append(1300)
+	x.attend(0, 700, bottomRight)
+	link := b.dial()
+	link.most = 1 << 30
+	big := make([]byte, 65<<20)
+	if _, err := link.Call(context.Background(), "w0", big); !errors.Is(err, ErrLimit) {
+		t.Fatalf("the error is %v", err)
+	}
+}
+
+// Nothing is left of what was released and closed.
+func TestNothingLeaks(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("all", func(t *testing.T) {
+		b := newBench(t, 3, quick)
+		for i := range 3 {
+			x := b.twin(SequenceConfig{Layers: 2, KVHeads: 1, HeadDim: 8, ValueDim: 8}, 2)
+			x.append(1500)
+			x.attend(1, 1, bottomRight)
+			if i == 1 {
+				b.kill("w2")
+				x.append(5)
+				b.restart("w2")
+				x.whole()
+			}
+			x.far.Release()
+		}
+		for range 300 {
+			left := int64(0)
+			for _, w := range b.workers {
+				left += w.Status().Used + int64(w.Status().Copies)
+			}
+			if left == 0 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Error("workers have tokens of released sequences after 3 seconds")
+	})
+	for range 300 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, want %d as before", runtime.NumGoroutine(), before)
+}
+
+// Parts spread by free memory, and a worker that goes moves only its own.
+func TestRank(t *testing.T) {
+	workers := []Status{{Worker: "a", Memory: 1000}, {Worker: "b", Memory: 1000},
+		{Worker: "c", Memory: 2000}}
+	first := map[string]int{}
+	for part := range 4000 {
+		all := rank(workers, 7, part)
+		first[all[0]]++
+		if less := rank(workers[:2], 7, part); all[0] != "c" && less[0] != all[0] {
+			t.Fatalf("part %d moves from %s to %s", part, all[0], less[0])
+		}
+	}
+	if first["c"] < 1800 || first["c"] > 2200 || first["a"] < 850 || first["a"] > 1150 {
+		t.Error(fmt.Sprint("parts spread as ", first))
+	}
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// What travels by a transport that takes messages of a bounded size is frames. A message that fits
+// one is one; a larger one goes in pieces, each at its offset. The receiver acknowledges each piece
+// but those of messages that are a single one, and the sender keeps no more than a window of bytes
+// unacknowledged: that is the flow control.
+//
+//	u32    frameMagic; its last byte is the version
+//	u32    CRC-32C of all bytes after it
+//	u64    id of the call, chosen by who calls
+//	u8     kind
+//	3 × u8 zero
+//	u32    length of the whole message
+//	u32    offset of the piece; in an acknowledgement, the bytes that have arrived
+//	bytes  the piece; in a refusal, why
+const (
+	frameMagic  = 0x016c4361 // "aCl\x01"
+	frameHeader = 28
+)
+
+const (
+	kindRequest = 1 + iota
+	kindReply
+	kindAckRequest // pieces of a request have arrived
+	kindAckReply   // pieces of a reply have arrived
+	kindRefusal    // the worker takes no more of a request
+	kinds
+)
+
+// frame is one piece of a message, or says something about such.
+type frame struct {
+	kind    uint8
+	id      uint64
+	total   int // bytes of the whole message
+	offset  int
+	payload []byte
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// append writes the frame.
+func (f *frame) append(to []byte) []byte {
+	at := len(to)
+	to = binary.LittleEndian.AppendUint32(to, frameMagic)
+	to = binary.LittleEndian.AppendUint32(to, 0)
+	to = binary.LittleEndian.AppendUint64(to, f.id)
+	to = append(to, f.kind, 0, 0, 0)
+	to = binary.LittleEndian.AppendUint32(to, uint32(f.total))
+	to = binary.LittleEndian.AppendUint32(to, uint32(f.offset))
+	to = append(to, f.payload...)
+	binary.LittleEndian.PutUint32(to[at+4:], crc32.Checksum(to[at+8:], castagnoli))
+	return to
+}
+
+// decodeFrame reads a frame, whose payload stays where it is. A frame's total is at most the given
+// one.
+func decodeFrame(data []byte, largest int) (f frame, err error) {
+	if len(data) < frameHeader || binary.LittleEndian.Uint32(data) != frameMagic {
+		return f, fail(ErrProtocol, "%d bytes are no frame of version 1", len(data))
+	}
+	if got, sum := binary.LittleEndian.Uint32(data[4:]), crc32.Checksum(data[8:],
+		castagnoli); got != sum {
+		return f, fail(ErrProtocol, "the checksum of a frame is %08x, want %08x", got, sum)
+	}
+	f.id, f.kind = binary.LittleEndian.Uint64(data[8:]), data[16]
+	total, offset := binary.LittleEndian.Uint32(data[20:]), binary.LittleEndian.Uint32(data[24:])
+	f.payload = data[frameHeader:]
+	switch {
+	case f.kind < kindRequest || f.kind >= kinds || data[17]|data[18]|data[19] != 0:
+		return f, fail(ErrProtocol, "the kind of a frame is %d, want %d to %d", f.kind, kindRequest,
+			kinds-1)
+	case int64(total) > int64(largest):
+		err = fail(ErrLimit, "a message has %d bytes, want at most %d", total, largest)
+		return frame{kind: f.kind, id: f.id}, err
+	case offset > total, f.kind <= kindReply && len(f.payload) > int(total-offset):
+		return f, fail(ErrProtocol, "%d bytes at %d of a message of %d", len(f.payload), offset, total)
+	}
+	f.total, f.offset = int(total), int(offset)
+	return f, nil
+}
+
+// incoming is a message that arrives in pieces.
+type incoming struct {
+	total int
+	data  []byte
+}
+
+// add takes the next piece, and reports whether the message is complete. Memory grows with what has
+// arrived, not with what was announced.
+func (in *incoming) add(f *frame) (complete bool, err error) {
+	if f.offset == 0 {
+		in.total, in.data = f.total, in.data[:0]
+	}
+	if f.total != in.total || f.offset != len(in.data) || len(f.payload) == 0 && f.total > 0 {
+		return false, fail(ErrProtocol, "%d bytes at %d of %d, want those at %d of %d",
+			len(f.payload), f.offset, f.total, len(in.data), in.total)
+	}
+	if f.offset == 0 && len(f.payload) == f.total {
+		in.data = f.payload // it is the whole message
+		return true, nil
+	}
+	in.data = append(in.data, f.payload...)
+	return len(in.data) == in.total, nil
+}

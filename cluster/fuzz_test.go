@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// samples are messages of each kind.
+func samples() [][]byte {
+	id := clientID{1, 2, 3}
+	o := attendOptions{scale: 1, causal: true, window: &attn.Window{Left: 3, Right: -1},
+		slopes: []float32{1}, sinks: []float32{2}}
+	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
+	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
+	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
+	return [][]byte{
+		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32,
+			false}}).encode(id),
+		(&appendRequest{copy: 1, tokens: 2, k: make([]float32, 4), v: make([]float32, 4)}).encode(id),
+		(&attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
+			parts: []attendPart{part}}).encode(id),
+		(&truncateRequest{1, 1, []uint32{1, 0}}).encode(id),
+		(&releaseRequest{[]uint64{1, 2}}).encode(id),
+		(&renewRequest{1000, 3, []uint64{1}}).encode(id),
+		(&readRequest{1, 0, 0, 0}).encode(id),
+		(&copyRequest{1, 0, "w", 1}).encode(id),
+		beginRequest(opStatus, id).data,
+		status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
+		u64sReply([]uint64{1}), (&readReply{1, []byte{1}}).encode(),
+		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
+		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),
+	}
+}
+
+func seeds(f *testing.F) {
+	for _, x := range samples() {
+		f.Add(x)
+	}
+	f.Add([]byte{})
+}
+
+// FuzzReadFrame reads what may be a frame. One that is read is written again as it was.
+func FuzzReadFrame(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x, err := decodeFrame(data, 1<<16)
+		if err != nil {
+			return
+		}
+		if string(x.append(nil)) != string(data) {
+			t.Fatal("the frame is written in another way")
+		}
+		var in incoming
+		if complete, err := in.add(&x); err == nil && complete != (len(in.data) == x.total) {
+			t.Fatalf("%d bytes of %d, complete: %v", len(in.data), x.total, complete)
+		}
+	})
+}
+
+// FuzzReadReply reads what may be an answer of each kind.
+func FuzzReadReply(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := decodeStatus(data); err == nil {
+			if again, err := decodeStatus(s.encode()); err != nil || again != s {
+				t.Fatalf("%+v is %+v when it is read again: %v", s, again, err)
+			}
+		}
+		for _, read := range []func(*decoder) error{
+			func(d *decoder) error { return new(attendReply).decode(d, "w", 2) },
+			func(d *decoder) error { return new(readReply).decode(d) },
+			func(d *decoder) error { d.u32s(); return d.end() },
+			func(d *decoder) error { d.u64s(); return d.end() },
+		} {
+			if d, err := decodeReply("w", data); err == nil {
+				_ = read(d) // whatever it is, it ends
+			}
+		}
+	})
+}
+
+// loop is a transport to one worker in this process.
+type loop struct{ Service }
+
+func (l *loop) Call(_ context.Context, _ string, request []byte) (reply []byte, err error) {
+	l.Handle(request, func(x []byte) { reply = x })
+	return reply, nil
+}
+
+func (l *loop) Serve(_ string, s Service) (func(), error) {
+	l.Service = s
+	return func() {}, nil
+}
+
+func (l *loop) Watch(each func([]byte)) (func(), error) {
+	each(l.Status())
+	return func() {}, nil
+}
+
+// FuzzReadRequest gives a worker messages that may be requests, after some that are. It answers
+// each, and takes no more memory than it may.
+func FuzzReadRequest(f *testing.F) {
+	seeds(f)
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 20, Threads: 1, Lease: time.Hour})
+	must(f, err)
+	f.Cleanup(w.Close)
+	begin := samples()[:2]
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, request := range append(begin, data) {
+			reply, err := l.Call(context.Background(), "w", request)
+			if err != nil || len(reply) < 5 {
+				t.Fatalf("the answer is %x, %v", reply, err)
+			}
+			if used := w.Status().Used; used > 1<<20 {
+				t.Fatalf("%d bytes are used", used)
+			}
+		}
+		w.mu.Lock()
+		var all []clientID
+		for id := range w.clients {
+			all = append(all, id)
+		}
+		w.mu.Unlock()
+		for _, id := range all {
+			w.drop(id)
+		}
+		if s := w.Status(); s.Used != 0 || s.Copies != 0 || w.layers != 0 {
+			t.Fatalf("%+v is left, and %d layers", s, w.layers)
+		}
+	})
+}

@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// gather asks for the state of each part, of one copy after the other until one has answered.
+type gather struct {
+	*attendCall
+	first, rows int
+	q           []float32
+	header      []byte // what the binary form of each state has for its shape
+	states      []*attn.State
+	parts       []gatherPart // as those of the call
+	answers     chan answer
+	left        int // parts without a state that need one
+}
+
+// gatherPart is how far a part is.
+type gatherPart struct {
+	tried   map[*partCopy]bool
+	running int // requests that may still answer
+	busy    bool
+	cause   error
+}
+
+// answer is what one worker says about some parts.
+type answer struct {
+	worker string
+	parts  []int // by their number in the call
+	copies []*partCopy
+	reply  attendReply
+	err    error
+}
+
+func newGather(c *attendCall, first, rows int) *gather {
+	q := c.queries(first, rows)
+	g := &gather{attendCall: c, first: first, rows: rows, q: gatherHeads(&q),
+		states: make([]*attn.State, len(c.parts)), parts: make([]gatherPart, len(c.parts))}
+	e := new(encoder)
+	for _, n := range []int{1, q.H, rows, c.shape.valueDim} {
+		e.u32(uint32(n))
+	}
+	g.header = e.data
+	return g
+}
+
+// gatherHeads copies a view, one head after the other.
+func gatherHeads(x *attn.Tensor) []float32 {
+	out := make([]float32, 0, x.H*x.L*x.D)
+	for h := range x.H {
+		for i := range x.L {
+			out = append(out, x.Data[h*x.SH+i*x.SL:][:x.D]...)
+		}
+	}
+	return out
+}
+
+// run returns the states, nil for parts of which no row sees a key.
+func (g *gather) run(ctx context.Context) ([]*attn.State, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var want []int
+	for i := range g.parts {
+		g.parts[i].tried = map[*partCopy]bool{}
+		if len(g.q) > 0 && g.visible(&g.attendCall.parts[i], g.first, g.rows) {
+			want = append(want, i)
+		}
+	}
+	g.left = len(want)
+	g.answers = make(chan answer, 2*len(want)+16)
+	g.ask(ctx, want)
+	patience := time.NewTicker(g.client.config.Patience)
+	defer patience.Stop()
+	for wait := time.Millisecond; g.left > 0; {
+		var err error
+		select {
+		case a := <-g.answers:
+			err = g.take(&a)
+			g.askMissing(ctx, want, 0)
+		case <-patience.C: // who has not answered may hang
+			g.askMissing(ctx, want, g.client.config.Copies)
+		case <-ctx.Done():
+			return nil, g.failure(want, ctx.Err())
+		}
+		if err == nil {
+			err = g.exhausted(ctx, want, &wait)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return g.states, nil
+}
+
+// askMissing asks further copies of parts for which at most so many requests run.
+func (g *gather) askMissing(ctx context.Context, want []int, running int) {
+	var missing []int
+	for _, i := range want {
+		if g.states[i] == nil && g.parts[i].running <= running {
+			missing = append(missing, i)
+		}
+	}
+	g.ask(ctx, missing)
+}
+
+// ask asks the next copy of each of some parts, with one request for each worker.
+func (g *gather) ask(ctx context.Context, want []int) {
+	requests := map[string]*answer{}
+	for _, i := range want {
+		x := g.next(i)
+		if x == nil {
+			continue
+		}
+		g.parts[i].tried[x] = true
+		g.parts[i].running++
+		a := requests[x.worker]
+		if a == nil {
+			a = &answer{worker: x.worker}
+			requests[x.worker] = a
+		}
+		a.parts, a.copies = append(a.parts, i), append(a.copies, x)
+	}
+	for _, a := range requests {
+		r := g.request(a)
+		go func() {
+			a.err = g.call(ctx, a, r)
+			select {
+			case g.answers <- *a:
+			case <-ctx.Done():
+			}
+		}()
+	}
+}
+
+// next is the copy of a part to ask next, nil if all were.
+func (g *gather) next(i int) *partCopy {
+	good := g.good(g.attendCall.parts[i].sequencePart)
+	for _, x := range good {
+		if !g.parts[i].tried[x] {
+			return x
+		}
+	}
+	return nil
+}
+
+// request is what is asked of a worker.
+func (g *gather) request(a *answer) []byte {
+	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q,
+		options: g.wire()}
+	for n, i := range a.parts {
+		p := &g.attendCall.parts[i]
+		from := p.index * g.tokens
+		x := attendPart{copy: a.copies[n].id, epoch: p.epoch, keys: p.keys,
+			offset: g.offset + g.first - from}
+		if m := g.opt.Mask; m != nil {
+			x.maskHeads, x.mask = m.H, columns(m, g.first, g.rows, from, p.keys)
+		}
+		if b := g.opt.Bias; b != nil {
+			x.biasHeads, x.bias = b.H, columns(b, g.first, g.rows, from, p.keys)
+		}
+		r.parts = append(r.parts, x)
+	}
+	return r.encode(g.client.id)
+}
+
+// columns copies some rows and columns of a mask or bias.
+func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
+	out := make([]T, 0, x.H*rows*n)
+	for h := range x.H {
+		for i := row; i < row+rows; i++ {
+			out = append(out, x.Data[h*x.SH+i*x.SL+from:][:n]...)
+		}
+	}
+	return out
+}
+
+func (g *gather) call(ctx context.Context, a *answer, request []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*g.client.config.Patience) // the request may be lost
+	defer cancel()
+	d, err := g.client.call(ctx, a.worker, request)
+	if err == nil {
+		err = a.reply.decode(d, a.worker, len(a.parts))
+	}
+	return err
+}
+
+// take keeps the states of an answer. It returns an error that no other copy would not have, too.
+func (g *gather) take(a *answer) error {
+	for n, i := range a.parts {
+		p := &g.parts[i]
+		p.running--
+		err := a.err
+		if err == nil {
+			err = a.reply.errors[n]
+		}
+		if g.states[i] != nil {
+			continue // another copy was faster
+		}
+		if err == nil {
+			err = g.keep(i, a.reply.states[n])
+		}
+		switch {
+		case err == nil:
+			g.left--
+			continue
+		case errors.Is(err, errUnknown), errors.Is(err, errStale):
+			g.client.lose(a.copies[n])
+		case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
+			g.client.suspect(a.worker)
+		case errors.Is(err, ErrBusy):
+			p.busy = true
+		case !transient(err):
+			return err
+		}
+		p.cause = err
+	}
+	return nil
+}
+
+// keep takes a state, if it is one of the part's keys and the call's rows.
+func (g *gather) keep(i int, data []byte) error {
+	const at = 8 // of the shape in attn.State's binary form, after its mark
+	if len(data) < at+len(g.header) || !bytes.Equal(data[at:at+len(g.header)], g.header) {
+		return fail(ErrProtocol, "a state of %d bytes is not of the shape that was asked for", len(data))
+	}
+	s := new(attn.State)
+	if err := s.UnmarshalBinary(data); err != nil {
+		return err
+	}
+	if want := g.attendCall.parts[i].keys; s.Keys() != want {
+		return fail(ErrProtocol, "a state has %d keys, want %d", s.Keys(), want)
+	}
+	g.states[i] = s
+	return nil
+}
+
+// exhausted is called when somebody has answered. For a part that nobody is asked for any more, it
+// begins again after a while, or says that all copies are gone.
+func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration) error {
+	var again []int
+	for _, i := range want {
+		p := &g.parts[i]
+		if g.states[i] != nil || p.running > 0 {
+			continue
+		}
+		alive := false
+		for _, x := range g.good(g.attendCall.parts[i].sequencePart) {
+			alive = alive || !g.client.gone(x.worker)
+		}
+		if !alive {
+			return g.lostError(g.attendCall.parts[i].sequencePart, p.cause)
+		}
+		again = append(again, i)
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(*wait):
+	case <-ctx.Done():
+		return g.failure(want, ctx.Err())
+	}
+	*wait = min(2*(*wait), 100*time.Millisecond)
+	for _, i := range again {
+		clear(g.parts[i].tried)
+	}
+	g.ask(ctx, again)
+	return nil
+}
+
+// failure says for which part there was not enough time.
+func (g *gather) failure(want []int, cause error) error {
+	for _, i := range want {
+		if g.states[i] != nil {
+			continue
+		}
+		p := &g.attendCall.parts[i]
+		from := p.index * g.tokens
+		return fail(ErrUnavailable,
+			"no answer for positions %d to %d of sequence %x: %v; the last error "+
+				"is: %v", from, from+p.keys-1, g.id, cause, g.parts[i].cause)
+	}
+	return cause
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+)
+
+// bench is a server, workers and a client in one process.
+type bench struct {
+	testing.TB
+	url     string
+	workers map[string]*Worker
+	links   map[string]*NATS
+	client  *Client
+	rand    *rand.Rand
+}
+
+// quick are waits for tests.
+var quick = ClientConfig{Copies: 2, Segments: 1, Patience: 300 * time.Millisecond,
+	Gone: time.Second, Lease: 5 * time.Second, Timeout: 20 * time.Second}
+
+func newBench(t testing.TB, workers int, c ClientConfig) *bench {
+	t.Helper()
+	s, err := embedded.Start(&server.Options{})
+	must(t, err)
+	t.Cleanup(func() { embedded.Stop(s) })
+	b := &bench{TB: t, url: s.ClientURL(), workers: map[string]*Worker{}, links: map[string]*NATS{},
+		rand: rand.New(rand.NewPCG(1, 2))}
+	for i := range workers {
+		b.start(fmt.Sprint("w", i))
+	}
+	t.Cleanup(func() {
+		for name := range b.workers {
+			b.kill(name)
+		}
+	})
+	b.client, err = NewClient(b.dial(), c)
+	must(t, err)
+	t.Cleanup(b.client.Close)
+	must(t, b.client.Wait(context.Background(), workers))
+	return b
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) dial() *NATS {
+	b.Helper()
+	t, err := DialNATS(NATSConfig{URL: b.url})
+	must(b, err)
+	b.Cleanup(func() { _ = t.Close() })
+	return t
+}
+
+func (b *bench) start(name string) *Worker {
+	b.Helper()
+	link := b.dial()
+	w, err := NewWorker(link, WorkerConfig{Name: name, Memory: 1 << 30, Threads: 1,
+		Announce: 100 * time.Millisecond})
+	must(b, err)
+	b.workers[name], b.links[name] = w, link
+	return w
+}
+
+// kill ends a worker as a crash does: the connection goes first.
+func (b *bench) kill(name string) {
+	_ = b.links[name].Close()
+	b.workers[name].Close()
+	delete(b.workers, name)
+	delete(b.links, name)
+}
+
+// restart starts a worker again, and waits until the client has heard of it.
+func (b *bench) restart(name string) {
+	b.Helper()
+	instance := b.start(name).instance
+	for range 500 {
+		for _, w := range b.client.Workers() {
+			if w.Instance == instance {
+				return
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.Fatal("the client has not heard of the worker for 5 seconds")
+}
+
+// twin is a sequence on the cluster, and the same in one store.
+type twin struct {
+	*bench
+	config SequenceConfig
+	heads  int
+	far    *Sequence
+	near   []*attn.Sequence
+}
+
+func (b *bench) twin(c SequenceConfig, heads int) *twin {
+	b.Helper()
+	far, err := b.client.NewSequence(c)
+	must(b, err)
+	t := &twin{bench: b, config: c, heads: heads, far: far}
+	for range c.Layers {
+		store, err := attn.NewStore(attn.StoreConfig{KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+			ValueDim: c.ValueDim, Pages: 512, Format: c.Format})
+		must(b, err)
+		b.Cleanup(func() { _ = store.Close() })
+		t.near = append(t.near, store.NewSequence())
+	}
+	return t
+}
+
+func (b *bench) tensor(heads, n, d int) attn.Tensor {
+	x := make([]float32, heads*n*d)
+	for i := range x {
+		x[i] = float32(b.rand.NormFloat64())
+	}
+	return attn.BLHD(x, 1, n, heads, d)
+}
+
+// append adds tokens to all layers of both.
+func (t *twin) append(n int) {
+	t.Helper()
+	for layer := range t.config.Layers {
+		k, v := t.tensor(t.config.KVHeads, n, t.config.HeadDim), t.tensor(t.config.KVHeads, n,
+			t.config.ValueDim)
+		must(t, t.near[layer].Append(k, v))
+		must(t, t.far.Append(context.Background(), layer, k, v))
+	}
+}
+
+// attend compares rows of a layer.
+func (t *twin) attend(layer, rows int, opt attn.Options) {
+	t.Helper()
+	q := t.tensor(t.heads, rows, t.config.HeadDim)
+	out := func() attn.Tensor {
+		return attn.BHLD(make([]float32, t.heads*rows*t.config.ValueDim), 1, t.heads, rows,
+			t.config.ValueDim)
+	}
+	want, got := out(), out()
+	lse := make([]float32, t.heads*rows)
+	near := opt
+	near.LSE, near.QueryLens = lse, []int{rows}
+	must(t, attn.AttendSequences(want, q, t.near[layer:layer+1], &near))
+	opt.LSE = make([]float32, t.heads*rows)
+	must(t, t.far.Attend(context.Background(), layer, got, q, &opt))
+	sameBits(t, "outputs", got.Data, want.Data)
+	sameBits(t, "LSE", opt.LSE, lse)
+}
+
+func sameBits(t testing.TB, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import "github.com/seed-1415985d/attn"
+
+// attendRequest asks for the states of queries over parts of a layer.
+type attendRequest struct {
+	layer   uint32
+	heads   int
+	rows    int // queries
+	q       []float32
+	options attendOptions
+	parts   []attendPart
+}
+
+// attendOptions are the options that are the same for all parts.
+type attendOptions struct {
+	scale, softcap float32
+	causal         bool // by the offset: attn.TopLeft
+	int8           bool
+	window         *attn.Window
+	slopes, sinks  []float32
+}
+
+// attendPart is what is asked of one copy.
+type attendPart struct {
+	copy   uint64
+	epoch  uint32
+	keys   int // the first ones of the part
+	offset int // position of query 0 among them
+	// mask and bias are those of the keys: maskHeads or biasHeads, rows, keys; none if there are no
+	// heads.
+	maskHeads, biasHeads int
+	mask                 []bool
+	bias                 []float32
+}
+
+func (r *attendRequest) encode(client clientID) []byte {
+	e := beginRequest(opAttend, client)
+	e.u32(r.layer)
+	e.u32(uint32(r.heads))
+	e.u32(uint32(r.rows))
+	e.floats(r.q)
+	e.options(&r.options)
+	e.u32(uint32(len(r.parts)))
+	for i := range r.parts {
+		e.part(&r.parts[i])
+	}
+	return e.data
+}
+
+func (e *encoder) options(o *attendOptions) {
+	e.f32(o.scale)
+	e.f32(o.softcap)
+	e.flag(o.causal)
+	e.flag(o.int8)
+	e.flag(o.window != nil)
+	if o.window != nil {
+		e.u64(uint64(o.window.Left))
+		e.u64(uint64(o.window.Right))
+	}
+	e.floats(o.slopes)
+	e.floats(o.sinks)
+}
+
+func (e *encoder) part(p *attendPart) {
+	e.u64(p.copy)
+	e.u32(p.epoch)
+	e.u32(uint32(p.keys))
+	e.u64(uint64(p.offset))
+	e.u32(uint32(p.maskHeads))
+	e.u32(uint32(len(p.mask)))
+	for _, visible := range p.mask {
+		e.flag(visible)
+	}
+	e.u32(uint32(p.biasHeads))
+	e.floats(p.bias)
+}
+
+func (r *attendRequest) decode(d *decoder) error {
+	r.layer = d.u32()
+	r.heads, r.rows = d.size("heads"), d.size("queries")
+	r.q = d.floats()
+	if n := uint64(r.heads) * uint64(r.rows); n > uint64(len(r.q)) {
+		d.refuse("q has %d elements, want at least one for each of %d heads and %d rows", len(r.q),
+			r.heads, r.rows)
+	}
+	r.options = d.options()
+	r.parts = make([]attendPart, d.list(32))
+	for i := range r.parts {
+		r.parts[i] = d.part()
+		p := &r.parts[i]
+		d.match("mask", len(p.mask), p.maskHeads, r.rows, p.keys)
+		d.match("bias", len(p.bias), p.biasHeads, r.rows, p.keys)
+	}
+	return d.end()
+}
+
+// match makes sure that a list has as many elements as its dimensions say.
+func (d *decoder) match(name string, n int, dims ...int) {
+	product := uint64(1)
+	for _, dim := range dims {
+		if product *= uint64(dim); product > most*8 {
+			break // and more than any message has
+		}
+	}
+	if d.err == nil && product != uint64(n) {
+		d.refuse("%s has %d elements, want the product of %d", name, n, dims)
+	}
+}
+
+func (d *decoder) options() (o attendOptions) {
+	o.scale, o.softcap = d.f32(), d.f32()
+	o.causal, o.int8 = d.flag(), d.flag()
+	if d.flag() {
+		o.window = &attn.Window{Left: d.offset("Window.Left"), Right: d.offset("Window.Right")}
+	}
+	o.slopes, o.sinks = d.floats(), d.floats()
+	return o
+}
+
+func (d *decoder) part() (p attendPart) {
+	p.copy, p.epoch, p.keys, p.offset = d.u64(), d.u32(), d.size("keys"), d.offset("offset")
+	p.maskHeads = d.size("heads of a mask")
+	p.mask = d.flags()
+	p.biasHeads = d.size("heads of a bias")
+	p.bias = d.floats()
+	return p
+}
+
+// attendReply is a state for each part, or why there is none.
+type attendReply struct {
+	states [][]byte
+	errors []error
+}
+
+func (r *attendReply) encode() []byte {
+	e := beginReply()
+	e.u32(uint32(len(r.states)))
+	for i, state := range r.states {
+		e.fault(r.errors[i])
+		if r.errors[i] == nil {
+			e.bytes(state)
+		}
+	}
+	return e.data
+}
+
+// decode reads the answers for so many parts.
+func (r *attendReply) decode(d *decoder, worker string, parts int) error {
+	n := d.list(1)
+	if n != parts {
+		d.refuse("worker %s sent %d states, want %d", worker, n, parts)
+		return d.err
+	}
+	r.states, r.errors = make([][]byte, n), make([]error, n)
+	for i := range n {
+		if r.errors[i] = d.fault(worker); r.errors[i] == nil {
+			r.states[i] = d.bytes()
+		}
+		if d.err != nil {
+			return d.err
+		}
+	}
+	return d.end()
+}

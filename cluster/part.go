@@ -1,0 +1,325 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// part is a copy of a part of a sequence, on a worker. The lock of the part is held for writing by
+// what changes all layers; of a layer by what changes that.
+type part struct {
+	createRequest
+	arena *arena
+
+	mu     sync.RWMutex
+	gone   bool
+	layers []partLayer
+}
+
+// partLayer is the tokens of a layer.
+type partLayer struct {
+	mu     sync.RWMutex
+	length int
+	runs   []*run
+}
+
+func newPart(r createRequest, a *arena) *part {
+	return &part{createRequest: r, arena: a, layers: make([]partLayer, r.shape.layers)}
+}
+
+// layer locks the part for reading and returns one of its layers, or says what is wrong with the
+// epoch or the layer. The caller unlocks the part if there is no error.
+func (p *part) layer(epoch, layer uint32) (*partLayer, error) {
+	p.mu.RLock()
+	var err error
+	switch {
+	case p.gone:
+		err = fail(errUnknown, "copy %d was released", p.copy)
+	case p.epoch != epoch:
+		err = fail(errStale, "copy %d is of epoch %d, want %d", p.copy, p.epoch, epoch)
+	case int64(layer) >= int64(len(p.layers)):
+		err = fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(p.layers)-1)
+	default:
+		return &p.layers[layer], nil
+	}
+	p.mu.RUnlock()
+	return nil, err
+}
+
+// append adds what the layer does not have yet of a message's tokens, all or nothing.
+func (p *part) append(r *appendRequest) (length int, err error) {
+	l, err := p.layer(r.epoch, r.layer)
+	if err != nil {
+		return 0, err
+	}
+	defer p.mu.RUnlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &p.shape
+	switch {
+	case r.position+r.tokens > p.tokens:
+		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
+			r.tokens, p.tokens)
+	case len(r.k) != r.tokens*s.kvHeads*s.headDim || len(r.v) != r.tokens*s.kvHeads*s.valueDim:
+		return 0, fail(attn.ErrShape, "k and v have %d and %d elements, want those of %d tokens of %d "+
+			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.valueDim)
+	case r.position > l.length:
+		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
+			l.length)
+	}
+	before := l.length
+	for at := l.length - r.position; at < r.tokens; {
+		n, err := p.appendSome(l, r, at)
+		if err != nil {
+			p.cut(l, before)
+			return 0, err
+		}
+		at += n
+	}
+	return l.length, nil
+}
+
+// appendSome adds some tokens from number at of a message on, as many as go to one run.
+func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err error) {
+	n = min(r.tokens-at, attn.Segment-l.length%attn.Segment)
+	last, fresh := l.last(), false
+	if last == nil || l.length%attn.Segment == 0 {
+		last, fresh = nil, true
+	} else if l.length%attn.Block == 0 && last.slab.store.FreePages() == 0 {
+		last, fresh = nil, true
+	}
+	if fresh {
+		if last, err = p.arena.newRun(p.shape.storeConfig(), (n+attn.Block-1)/attn.Block); err != nil {
+			return 0, err
+		}
+	}
+	err = last.Append(r.views(&p.shape, at, n))
+	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
+		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
+		if n = min(n, room); n > 0 {
+			err = last.Append(r.views(&p.shape, at, n))
+		}
+	}
+	if err != nil {
+		if fresh {
+			p.arena.free(last)
+		}
+		return 0, err
+	}
+	if fresh {
+		l.runs = append(l.runs, last)
+	}
+	l.length += n
+	return n, nil
+}
+
+// views are some tokens of a message.
+func (r *appendRequest) views(s *shape, at, n int) (k, v attn.Tensor) {
+	return attn.BLHD(r.k[at*s.kvHeads*s.headDim:], 1, n, s.kvHeads, s.headDim),
+		attn.BLHD(r.v[at*s.kvHeads*s.valueDim:], 1, n, s.kvHeads, s.valueDim)
+}
+
+// last is the last run of a layer, nil if there is none.
+func (l *partLayer) last() *run {
+	if len(l.runs) == 0 {
+		return nil
+	}
+	return l.runs[len(l.runs)-1]
+}
+
+// cut leaves the first n tokens of a layer. Its lock is held.
+func (p *part) cut(l *partLayer, n int) {
+	for l.length > n {
+		last := l.last()
+		first := l.length - last.Len()
+		if first < n {
+			_ = last.Truncate(n - first) // it has more
+			l.length = n
+			return
+		}
+		p.arena.free(last)
+		l.runs, l.length = l.runs[:len(l.runs)-1], first
+	}
+}
+
+// truncate cuts all layers, and refuses from then on what is of an earlier epoch.
+func (p *part) truncate(r *truncateRequest) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.gone:
+		return fail(errUnknown, "copy %d was released", p.copy)
+	case len(r.lengths) != len(p.layers):
+		return fail(attn.ErrLength, "%d lengths, want one for each of %d layers", len(r.lengths),
+			len(p.layers))
+	case r.epoch == p.epoch:
+		return nil // it came twice
+	case r.epoch < p.epoch:
+		return fail(errStale, "copy %d is of epoch %d, want less than %d", p.copy, p.epoch, r.epoch)
+	}
+	for i := range p.layers {
+		if l := &p.layers[i]; int64(l.length) < int64(r.lengths[i]) {
+			return fail(errStale, "layer %d has %d tokens, want at least %d", i, l.length, r.lengths[i])
+		}
+	}
+	p.epoch = r.epoch
+	for i := range p.layers {
+		p.cut(&p.layers[i], int(r.lengths[i]))
+	}
+	return nil
+}
+
+// release frees everything.
+func (p *part) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	for i := range p.layers {
+		p.cut(&p.layers[i], 0)
+	}
+}
+
+// attend returns the state of queries over the first keys of a layer, in its binary form.
+func (p *part) attend(pool *attn.Pool, r *attendRequest, a *attendPart) ([]byte, error) {
+	l, err := p.layer(a.epoch, r.layer)
+	if err != nil {
+		return nil, err
+	}
+	defer p.mu.RUnlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	switch {
+	case a.keys > l.length:
+		return nil, fail(errStale, "%d keys, want at most %d, the tokens that are there", a.keys,
+			l.length)
+	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(p.shape.headDim):
+		return nil, fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d "+
+			"dimensions", len(r.q), r.heads, r.rows, p.shape.headDim)
+	}
+	s, err := attn.NewState(1, r.heads, r.rows, p.shape.valueDim)
+	if err != nil {
+		return nil, err
+	}
+	q := attn.BHLD(r.q, 1, r.heads, r.rows, p.shape.headDim)
+	for first, i := 0, 0; first < a.keys; i++ {
+		n, err := updateRun(pool, s, q, l.runs[i], a.keys-first, r.at(a, first))
+		if err != nil {
+			return nil, err
+		}
+		first += n
+	}
+	return s.MarshalBinary()
+}
+
+// updateRun adds the tokens of a run to a state, at most so many.
+func updateRun(pool *attn.Pool, s *attn.State, q attn.Tensor, r *run, most int,
+	opt *attn.Options) (n int, err error) {
+	seq := r.Sequence
+	if n = seq.Len(); n > most { // more was appended since
+		seq, n = seq.Fork(), most
+		defer seq.Release()
+		if err := seq.Truncate(n); err != nil {
+			return 0, err
+		}
+	}
+	if opt.Mask != nil {
+		opt.Mask.D = n
+	}
+	if opt.Bias != nil {
+		opt.Bias.D = n
+	}
+	return n, pool.UpdateSequence(s, q, seq, opt)
+}
+
+// at are the options for keys from a position of a part on. Columns of mask and bias are to be cut
+// to the keys.
+func (r *attendRequest) at(a *attendPart, first int) *attn.Options {
+	o := r.options.options(a.offset)
+	if a.maskHeads > 0 {
+		m := attn.BHLD(a.mask[first:], 1, a.maskHeads, r.rows, a.keys)
+		o.Mask = &m
+	}
+	if a.biasHeads > 0 {
+		b := attn.BHLD(a.bias[first:], 1, a.biasHeads, r.rows, a.keys)
+		o.Bias = &b
+	}
+	return o
+}
+
+// options are those of package attn for queries from a position on.
+func (o *attendOptions) options(offset int) *attn.Options {
+	x := &attn.Options{Scale: o.scale, Offset: offset, Window: o.window, Softcap: o.softcap,
+		Slopes: o.slopes, Sinks: o.sinks, Int8: o.int8}
+	if o.causal {
+		x.Causal = attn.TopLeft
+	}
+	return x
+}
+
+// read returns a run of a layer, none if it has fewer.
+func (p *part) read(r *readRequest) (reply readReply, err error) {
+	l, err := p.layer(r.epoch, r.layer)
+	if err != nil {
+		return reply, err
+	}
+	defer p.mu.RUnlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	reply.runs = len(l.runs)
+	if int64(r.run) < int64(len(l.runs)) {
+		var b bytes.Buffer
+		_, err = l.runs[r.run].Save(&b)
+		reply.saved = b.Bytes()
+	}
+	return reply, err
+}
+
+// load puts a run that another copy sent at the place of run number i, the last one or the next.
+func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
+	l, err := p.layer(epoch, uint32(layer))
+	if err != nil {
+		return err
+	}
+	defer p.mu.RUnlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.runs) > i {
+		p.cut(l, l.length-l.last().Len())
+	}
+	r, err := p.arena.newRun(p.shape.storeConfig(), attn.Segment/attn.Block)
+	if err != nil {
+		return err
+	}
+	read, err := r.Load(bytes.NewReader(saved))
+	n := r.Len()
+	switch {
+	case err != nil:
+	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
+		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens:
+		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
+			l.length)
+	}
+	if err != nil {
+		p.arena.free(r)
+		return err
+	}
+	l.runs, l.length = append(l.runs, r), l.length+n
+	return nil
+}
+
+// lengths are the tokens of each layer.
+func (p *part) lengths() []uint32 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := make([]uint32, len(p.layers))
+	for i := range p.layers {
+		l := &p.layers[i]
+		l.mu.RLock()
+		n[i] = uint32(l.length)
+		l.mu.RUnlock()
+	}
+	return n
+}

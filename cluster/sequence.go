@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// SequenceConfig is the shape of a sequence.
+type SequenceConfig struct {
+	Layers   int // each of which has keys and values of its own
+	KVHeads  int
+	HeadDim  int
+	ValueDim int
+	Format   attn.Format // in which workers keep tokens
+	// ValuesInKeys keeps keys only, whose first ValueDim elements are values, where package attn has
+	// that.
+	ValuesInKeys bool
+}
+
+// Sequence is the tokens of one sequence, in parts on several workers.
+//
+// Calls for different layers may run at the same time. Those that change a layer, and Attend over
+// the tokens that they change, come one after the other.
+type Sequence struct {
+	client *Client
+	shape  shape
+	id     uint64
+	tokens int // of a part
+
+	change sync.RWMutex // held for writing while copies join, or tokens go
+	grow   sync.Mutex   // held while a part is made
+	layers []sync.Mutex // held while tokens are appended
+
+	mu       sync.Mutex
+	released bool
+	lengths  []int
+	broken   bool // an append failed, so copies may have more than lengths say
+	parts    []*sequencePart
+}
+
+// sequencePart is a part and its copies, those to ask first in front.
+type sequencePart struct {
+	index  int
+	epoch  uint32
+	copies []*partCopy
+}
+
+// NewSequence returns a sequence without tokens. Parts are placed when tokens come.
+func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
+	if min(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) < 1 ||
+		max(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) > 1<<16 {
+		return nil, fail(attn.ErrShape, "SequenceConfig is %+v, want sizes of 1 to 65536", s)
+	}
+	if s.Format < attn.F32 || s.Format > attn.I8 {
+		return nil, fail(attn.ErrOption, "SequenceConfig.Format is %v, want F32, F16, BF16 or I8",
+			s.Format)
+	}
+	if s.ValuesInKeys {
+		return nil, fail(attn.ErrUnsupported, "SequenceConfig.ValuesInKeys is set, which this version "+
+			"has not")
+	}
+	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment,
+		shape:   shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValuesInKeys},
+		lengths: make([]int, s.Layers), layers: make([]sync.Mutex, s.Layers)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fail(attn.ErrClosed, "the client was closed")
+	}
+	c.sequences[x] = struct{}{}
+	return x, nil
+}
+
+// ID is what errors and workers call the sequence.
+func (s *Sequence) ID() uint64 { return s.id }
+
+// Len is the number of tokens of a layer.
+func (s *Sequence) Len(layer int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if layer < 0 || layer >= len(s.lengths) {
+		return 0
+	}
+	return s.lengths[layer]
+}
+
+// Missing is how many copies of parts are still to be made again.
+func (s *Sequence) Missing() (n int) {
+	s.mu.Lock()
+	parts := slices.Clone(s.parts)
+	s.mu.Unlock()
+	for _, p := range parts {
+		n += max(0, s.client.config.Copies-len(s.good(p)))
+	}
+	return n
+}
+
+// good are the copies of a part that are of use, those of workers that answer first. Each part
+// begins with another one, so that all workers have work.
+func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
+	s.mu.Lock()
+	all := slices.Clone(p.copies)
+	s.mu.Unlock()
+	c := s.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range all {
+		if !x.lost {
+			good = append(good, x)
+		}
+	}
+	slices.SortStableFunc(good, func(a, b *partCopy) int { return c.doubt(a) - c.doubt(b) })
+	return good
+}
+
+// doubt is how little a copy's worker is to be relied on. The lock is held.
+func (c *Client) doubt(x *partCopy) int {
+	m := c.members[x.worker]
+	switch {
+	case !c.alive(m):
+		return 2
+	case m.suspect.After(now()):
+		return 1
+	}
+	return 0
+}
+
+// check makes sure that the sequence can be used, and mends what a failed append has left.
+func (s *Sequence) check(ctx context.Context, layer int) error {
+	s.mu.Lock()
+	released, broken := s.released, s.broken
+	s.mu.Unlock()
+	switch {
+	case released:
+		return fail(attn.ErrClosed, "the sequence was released")
+	case layer < 0 || layer >= len(s.layers):
+		return fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(s.layers)-1)
+	case broken:
+		return s.cut(ctx, -1)
+	}
+	return nil
+}
+
+// Release lets workers free the tokens. Afterwards every method returns [attn.ErrClosed].
+func (s *Sequence) Release() {
+	s.change.Lock() // appends have ended
+	defer s.change.Unlock()
+	s.mu.Lock()
+	parts := s.parts
+	s.parts, s.released = nil, true
+	s.mu.Unlock()
+	c := s.client
+	c.mu.Lock()
+	delete(c.sequences, s)
+	c.mu.Unlock()
+	s.freeParts(parts)
+}
+
+// freeParts tells the workers of some parts that they are not needed any more. What does not arrive
+// is done by renewals.
+func (s *Sequence) freeParts(parts []*sequencePart) {
+	c := s.client
+	free := map[string][]uint64{}
+	for _, p := range parts {
+		for _, x := range p.copies {
+			c.forget(x)
+			free[x.worker] = append(free[x.worker], x.id)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Patience)
+	var wg sync.WaitGroup
+	for worker, copies := range free {
+		wg.Go(func() {
+			r := releaseRequest{copies}
+			_, _ = c.call(ctx, worker, r.encode(c.id))
+		})
+	}
+	wg.Wait()
+	cancel()
+}

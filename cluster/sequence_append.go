@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+func now() time.Time { return time.Now() }
+
+// Append adds n tokens to a layer:
+//
+//	k [1, KVHeads, n, HeadDim]
+//	v [1, KVHeads, n, ValueDim]
+//
+// When it returns no error, each copy that is still counted on has the tokens, at least one of each
+// part. A copy that did not take them while another one did is made again in the background. If it
+// returns an error, the layer has the tokens that it had before.
+func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) error {
+	ctx, cancel := s.client.limit(ctx)
+	defer cancel()
+	if err := s.check(ctx, layer); err != nil {
+		return err
+	}
+	if err := s.checkTokens(&k, &v); err != nil {
+		return err
+	}
+	s.layers[layer].Lock()
+	defer s.layers[layer].Unlock()
+	err := s.appendAll(ctx, layer, k, v)
+	if err != nil {
+		s.mu.Lock()
+		s.broken = true
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no
+// room takes none.
+func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
+	h := &s.shape
+	switch {
+	case k.B != 1 || k.H != h.kvHeads || k.D != h.headDim:
+		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.kvHeads,
+			h.headDim)
+	case v.B != 1 || v.H != h.kvHeads || v.L != k.L || v.D != h.valueDim:
+		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,
+			k.L, h.valueDim)
+	}
+	// of no queries, which sees what views are
+	state, err := attn.NewState(1, h.kvHeads, 0, h.valueDim)
+	if err != nil {
+		return err
+	}
+	q := attn.BHLD([]float32(nil), 1, h.kvHeads, 0, h.headDim)
+	return state.Update(q, *k, *v, nil)
+}
+
+// appendAll appends message by message. A message is of one part.
+func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
+	s.change.RLock()
+	defer s.change.RUnlock()
+	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.valueDim)
+	s.mu.Lock()
+	length := s.lengths[layer]
+	s.mu.Unlock()
+	for at := 0; at < k.L; {
+		position := (length + at) % s.tokens
+		n := min(k.L-at, s.tokens-position, max(1, s.client.config.Chunk/perToken))
+		p, err := s.part(ctx, (length+at)/s.tokens)
+		if err != nil {
+			return err
+		}
+		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
+			k: gatherTokens(&k, at, n), v: gatherTokens(&v, at, n)}
+		if err := s.toAll(ctx, p, r.encode(s.client.id), position+n); err != nil {
+			return err
+		}
+		at += n
+	}
+	s.mu.Lock()
+	s.lengths[layer] = length + k.L
+	s.mu.Unlock()
+	return nil
+}
+
+// gatherTokens copies tokens out of a view, the heads of each side by side.
+func gatherTokens(x *attn.Tensor, at, n int) []float32 {
+	out := make([]float32, 0, n*x.H*x.D)
+	for i := at; i < at+n; i++ {
+		for h := range x.H {
+			out = append(out, x.Data[h*x.SH+i*x.SL:][:x.D]...)
+		}
+	}
+	return out
+}
+
+// part is a part by number, which is made if it is the next one.
+func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
+	s.grow.Lock()
+	defer s.grow.Unlock()
+	s.mu.Lock()
+	var p *sequencePart
+	if i < len(s.parts) {
+		p = s.parts[i]
+	}
+	released := s.released
+	s.mu.Unlock()
+	if released {
+		return nil, fail(attn.ErrClosed, "the sequence was released")
+	}
+	if p != nil {
+		return p, nil
+	}
+	p = &sequencePart{index: i}
+	c := s.client
+	var last error
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		for _, worker := range rank(c.Workers(), s.id, i) {
+			if len(p.copies) == c.config.Copies {
+				break
+			}
+			if x, err := s.create(ctx, p, worker); err == nil {
+				p.copies = append(p.copies, x)
+			} else {
+				last = err
+			}
+		}
+		if len(p.copies) > 0 {
+			break
+		}
+		if last != nil && !transient(last) {
+			return nil, last
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fail(ErrUnavailable, "no worker takes part %d of sequence %x: %v; the last error "+
+				"is: %v", i, s.id, ctx.Err(), last)
+		case <-time.After(wait):
+		}
+	}
+	s.mu.Lock()
+	s.parts = append(s.parts, p)
+	s.mu.Unlock()
+	return p, nil
+}
+
+// create makes an empty copy of a part on a worker.
+func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (*partCopy, error) {
+	c := s.client
+	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
+	defer cancel()
+	x := c.newCopy(worker)
+	r := createRequest{copy: x.id, sequence: s.id, part: uint32(p.index), epoch: p.epoch,
+		tokens: s.tokens, lease: uint32(c.config.Lease.Milliseconds()), shape: s.shape}
+	d, err := c.call(ctx, worker, r.encode(c.id))
+	if err == nil {
+		err = d.end()
+	}
+	if err != nil {
+		c.forget(x)
+		return nil, err
+	}
+	c.mu.Lock()
+	x.made = true
+	c.mu.Unlock()
+	return x, nil
+}
+
+// transient reports whether the same request may work later, or elsewhere.
+func transient(err error) bool {
+	for _, kind := range []error{ErrUnavailable, ErrBusy, ErrProtocol, errNobody, ErrInternal} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// outcome is what became of a request to a copy.
+type outcome struct {
+	copy  *partCopy
+	err   error
+	final bool // it is not tried again
+}
+
+// copyField is where a request that goes to all copies has the copy's number.
+const copyField = 4 + 1 + len(clientID{})
+
+// toAll sends a request to all copies of a part, until each has taken it or is not counted on any
+// more. The copies that take it answer with a length if one is given. It is an error if none takes
+// it, and then all stay.
+func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, length int) error {
+	c := s.client
+	copies := s.good(p)
+	if len(copies) == 0 {
+		return s.lostError(p, fail(errUnknown, "no copy is left"))
+	}
+	calls, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outcomes := make(chan outcome, 64)
+	for _, x := range copies {
+		own := append([]byte(nil), request...)
+		binary.LittleEndian.PutUint64(own[copyField:], x.id)
+		go c.insist(calls, x, own, length, outcomes)
+	}
+	state := map[*partCopy]outcome{}
+	taken, final := 0, 0
+	var patience <-chan time.Time
+	for final < len(copies) {
+		if taken > 0 && patience == nil {
+			patience = time.After(c.config.Patience)
+		}
+		stop := false
+		select {
+		case o := <-outcomes:
+			state[o.copy] = o
+			if o.final {
+				final++
+			}
+			if o.final && o.err == nil {
+				taken++
+			}
+		case <-patience:
+			stop = true
+		case <-ctx.Done():
+			stop = true
+		}
+		if stop || taken > 0 && s.settled(copies, state) || taken == 0 && s.hopeless(copies, state) {
+			break
+		}
+	}
+	cancel()
+	return s.conclude(p, copies, state, taken)
+}
+
+// settled reports whether nothing more is to be waited for where one copy has taken a request:
+// others have too, or cannot.
+func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool {
+	for _, x := range copies {
+		if o := state[x]; !o.final && !errors.Is(o.err, errNobody) {
+			return false
+		}
+	}
+	return true
+}
+
+// hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
+func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
+	for _, x := range copies {
+		if o := state[x]; !o.final && !(o.err != nil && s.client.gone(x.worker)) {
+			return false
+		}
+	}
+	return true
+}
+
+// conclude gives up the copies that have not taken a request that others took.
+func (s *Sequence) conclude(p *sequencePart, copies []*partCopy, state map[*partCopy]outcome,
+	taken int) (err error) {
+	lost := 0
+	for _, x := range copies {
+		o := state[x]
+		if o.final && o.err == nil {
+			continue
+		}
+		gone := errors.Is(o.err, errUnknown) || errors.Is(o.err, errStale)
+		if taken > 0 || gone {
+			s.client.lose(x)
+		}
+		if gone || s.client.gone(x.worker) {
+			lost++
+		}
+		if o.err == nil {
+			o.err = fail(ErrUnavailable, "worker %s has not answered", x.worker)
+		}
+		err = o.err
+	}
+	switch {
+	case taken > 0:
+		return nil
+	case lost == len(copies):
+		return s.lostError(p, err)
+	}
+	return err
+}
+
+// insist sends a request to a copy until the worker says yes or no.
+func (c *Client) insist(ctx context.Context, x *partCopy, request []byte, length int,
+	outcomes chan<- outcome) {
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		attempt, cancel := context.WithTimeout(ctx, 4*c.config.Patience)
+		d, err := c.call(attempt, x.worker, request)
+		cancel()
+		if err == nil && length > 0 {
+			if got := d.u32s(); d.err == nil && (len(got) != 1 || int(got[0]) < length) {
+				err = fail(ErrProtocol, "worker %s has %d tokens, want at least %d", x.worker, got, length)
+			}
+		}
+		if err == nil {
+			err = d.end()
+		}
+		if errors.Is(err, ErrProtocol) {
+			c.suspect(x.worker)
+		}
+		final := err == nil || !transient(err)
+		select {
+		case outcomes <- outcome{x, err, final}:
+		case <-ctx.Done():
+			return
+		}
+		if final {
+			return
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lostError says that a part is gone.
+func (s *Sequence) lostError(p *sequencePart, cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest := 0
+	for _, n := range s.lengths {
+		longest = max(longest, n)
+	}
+	from := p.index * s.tokens
+	return &LostError{Sequence: s.id, From: from, To: max(from+1, min(longest, from+s.tokens)),
+		Cause: cause}
+}

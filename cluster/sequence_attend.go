@@ -1,0 +1,288 @@
+package cluster
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Attend computes attention of queries over all tokens of a layer:
+//
+//	q   [1, H, L, HeadDim]     KVHeads divides H
+//	dst [1, H, L, ValueDim]
+//
+// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean
+// what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
+// last query see the last token, the other alignments take Offset. Mask and Bias [1, H or 1, L,
+// tokens] travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
+// [attn.ErrUnsupported].
+//
+// If it returns an error, it has written nothing. With tokens of which no copy is left that is a
+// [*LostError].
+func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
+	opt *attn.Options) error {
+	ctx, cancel := s.client.limit(ctx)
+	defer cancel()
+	if err := s.check(ctx, layer); err != nil {
+		return err
+	}
+	if opt == nil {
+		opt = new(attn.Options)
+	}
+	c, err := s.newCall(layer, dst, q, opt)
+	if err != nil {
+		return err
+	}
+	// Rows go in as many steps as their states take messages. What is computed waits for the last
+	// of them, so that an error leaves dst as it is.
+	var done []*attn.State
+	for first := 0; first < q.L; first += c.rows {
+		state, err := c.step(ctx, first, min(c.rows, q.L-first))
+		if err != nil {
+			return err
+		}
+		done = append(done, state)
+	}
+	return c.finish(done)
+}
+
+// attendCall is a call of Attend.
+type attendCall struct {
+	*Sequence
+	layer  uint32
+	dst, q attn.Tensor
+	opt    *attn.Options
+	keys   int
+	offset int // position of query 0
+	rows   int // of a step
+	parts  []callPart
+}
+
+// callPart is a part as it was when a call began.
+type callPart struct {
+	*sequencePart
+	epoch uint32
+	keys  int
+}
+
+// newCall validates the arguments of a call.
+func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*attendCall, error) {
+	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt, offset: opt.Offset}
+	s.mu.Lock()
+	c.keys = s.lengths[layer]
+	for _, p := range s.parts {
+		if keys := min(s.tokens, c.keys-p.index*s.tokens); keys > 0 {
+			c.parts = append(c.parts, callPart{p, p.epoch, keys})
+		}
+	}
+	s.mu.Unlock()
+	if opt.Causal == attn.BottomRight {
+		if opt.Offset != 0 {
+			return nil, fail(attn.ErrOption, "Offset is %d with BottomRight, want 0", opt.Offset)
+		}
+		c.offset = c.keys - q.L
+	}
+	if err := c.checkOptions(); err != nil {
+		return nil, err
+	}
+	h := &s.shape
+	switch {
+	case q.B != 1 || q.D != h.headDim || q.H%h.kvHeads != 0:
+		return nil, fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
+			q.D,
+			h.kvHeads, h.headDim)
+	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.valueDim:
+		return nil, fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
+			dst.D, q.H, q.L, h.valueDim)
+	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
+		return nil, fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
+	}
+	c.rows = c.rowsOfStep()
+	_, err := c.empty(0, q.L, 0, nil) // which validates q and the other options
+	return c, err
+}
+
+// stepWork is about how many multiply-adds a worker does in a step: a fraction of a second.
+const stepWork = 4e9
+
+// rowsOfStep is how many rows go in a step: those whose states are a message, and that workers can
+// compute before anybody loses patience.
+func (c *attendCall) rowsOfStep() int {
+	h := &c.shape
+	bytes := 4 * c.q.H * (h.valueDim + 2)
+	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim)
+	work /= float64(max(1, min(len(c.parts), len(c.client.Workers()))))
+	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(stepWork/max(1, work))))
+}
+
+// checkOptions makes sure that the options can travel.
+func (c *attendCall) checkOptions() error {
+	o := c.opt
+	switch {
+	case o.KeyLens != nil:
+		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")
+	case o.QueryLens != nil:
+		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
+	case o.Weights != nil:
+		return fail(attn.ErrUnsupported, "Weights is set, want nil: weights do not travel")
+	case o.Int8 && c.shape.format != attn.I8:
+		return fail(attn.ErrOption, "Int8 is set over a sequence of %v, want I8", c.shape.format)
+	}
+	if m := o.Mask; m != nil {
+		if err := c.checkPairs("Mask", m.B, m.H, m.L, m.D); err != nil {
+			return err
+		}
+		if n := end(m.H, m.L, m.D, m.SH, m.SL); len(m.Data) < n {
+			return fail(attn.ErrLength, "len(Mask.Data) is %d, want at least %d", len(m.Data), n)
+		}
+	}
+	if b := o.Bias; b != nil {
+		if err := c.checkPairs("Bias", b.B, b.H, b.L, b.D); err != nil {
+			return err
+		}
+		if n := end(b.H, b.L, b.D, b.SH, b.SL); len(b.Data) < n {
+			return fail(attn.ErrLength, "len(Bias.Data) is %d, want at least %d", len(b.Data), n)
+		}
+	}
+	return nil
+}
+
+func (c *attendCall) checkPairs(name string, b, h, l, d int) error {
+	if b != 1 || h != 1 && h != c.q.H || l != c.q.L || d != c.keys {
+		return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, b, h, l, d, c.q.H,
+			c.q.L, c.keys)
+	}
+	return nil
+}
+
+// end is how many elements a view of one batch entry reaches over; too many if a stride is
+// negative.
+func end(h, l, d, sh, sl int) int {
+	switch {
+	case sh < 0 || sl < 0 || sh > math.MaxInt32 || sl > math.MaxInt32:
+		return math.MaxInt
+	case h == 0 || l == 0:
+		return 0
+	}
+	return (h-1)*sh + (l-1)*sl + d
+}
+
+// wire are the options that travel. Those of an option that scores depend on are the same for all
+// parts, so that the states have one unit.
+func (c *attendCall) wire() attendOptions {
+	o := c.opt
+	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full,
+		int8:   o.Int8,
+		window: o.Window, slopes: o.Slopes, sinks: o.Sinks}
+}
+
+// empty is the state of rows over a part of which they see nothing, of so many keys.
+func (c *attendCall) empty(first, rows, keys int, bias *attn.Tensor) (*attn.State, error) {
+	h := &c.shape
+	s, err := attn.NewState(1, c.q.H, rows, h.valueDim)
+	if err != nil {
+		return nil, err
+	}
+	none := attn.Tensor{Data: make([]float32, max(h.headDim, h.valueDim)), B: 1, H: h.kvHeads, L: keys}
+	k, v := none, none
+	k.D, v.D = h.headDim, h.valueDim
+	wire := c.wire()
+	opt := wire.options(c.offset + first)
+	opt.KeyLens, opt.Bias = []int{0}, bias
+	return s, s.Update(c.queries(first, rows), k, v, opt)
+}
+
+// queries are some rows of q.
+func (c *attendCall) queries(first, rows int) attn.Tensor {
+	q := c.q
+	q.L = rows
+	if !(q.H == 0 || rows == 0) {
+		q.Data = q.Data[min(len(q.Data), first*q.SL):]
+	}
+	return q
+}
+
+// visible reports whether some row may see a key of a part.
+func (c *attendCall) visible(p *callPart, first, rows int) bool {
+	from, to := p.index*c.tokens, p.index*c.tokens+p.keys
+	lowest, highest := c.offset+first, c.offset+first+rows-1
+	if c.opt.Causal != attn.Full && from > highest {
+		return false
+	}
+	if w := c.opt.Window; w != nil {
+		if w.Left >= 0 && to <= lowest-w.Left || w.Right >= 0 && from > highest+w.Right {
+			return false
+		}
+	}
+	return true
+}
+
+// step computes the state of some rows over all parts, in their order.
+func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, error) {
+	g := newGather(c, first, rows)
+	states, err := g.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total, err := attn.NewState(1, c.q.H, rows, c.shape.valueDim)
+	for i := range c.parts {
+		if err == nil && states[i] == nil {
+			bias := (*attn.Tensor)(nil)
+			if c.opt.Bias != nil { // its values do not matter, but that there is one
+				bias = &attn.Tensor{Data: make([]float32, c.parts[i].keys), B: 1, H: 1, L: rows,
+					D: c.parts[i].keys}
+			}
+			states[i], err = c.empty(first, rows, c.parts[i].keys, bias)
+		}
+		if err == nil {
+			err = total.Merge(states[i])
+		}
+		states[i] = nil
+	}
+	if err == nil && len(c.parts) == 0 {
+		total, err = c.empty(first, rows, 0, nil)
+	}
+	return total, err
+}
+
+// finish writes the results of all rows. The first writes nothing if dst is wrong.
+func (c *attendCall) finish(done []*attn.State) error {
+	for i, state := range done {
+		first := i * c.rows
+		dst := c.dst
+		dst.L = min(c.rows, c.q.L-first)
+		if len(done) > 1 && i == 0 {
+			if err := c.checkWhole(state); err != nil {
+				return err
+			}
+		}
+		dst.Data = dst.Data[min(len(dst.Data), first*dst.SL):]
+		lse := c.opt.LSE
+		if lse != nil && len(done) > 1 {
+			lse = make([]float32, c.q.H*dst.L)
+		}
+		if err := state.Finish(dst, lse); err != nil {
+			return err
+		}
+		if lse != nil && len(done) > 1 {
+			for h := range c.q.H {
+				copy(c.opt.LSE[h*c.q.L+first:][:dst.L], lse[h*dst.L:])
+			}
+		}
+	}
+	return nil
+}
+
+// checkWhole makes sure that all of dst can be written, before a part of it is: by the checks of a
+// call that has nothing to compute.
+func (c *attendCall) checkWhole(*attn.State) error {
+	var last int
+	if c.dst.H > 0 && c.dst.L > 0 {
+		last = end(c.dst.H, c.dst.L, c.dst.D, c.dst.SH, c.dst.SL)
+	}
+	if len(c.dst.Data) < last {
+		return fail(attn.ErrLength, "len(dst.Data) is %d, want at least %d", len(c.dst.Data), last)
+	}
+	return nil
+}

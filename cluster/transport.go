@@ -1,0 +1,32 @@
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// Transport carries messages between clients and workers, which may be of any length up to a limit
+// of the transport. It is safe for concurrent use.
+type Transport interface {
+	// Call sends a request to a worker and returns what it answers. The worker may get the request
+	// and the answer be lost, and it may get it twice: requests are made so that this is no harm.
+	Call(ctx context.Context, worker string, request []byte) (reply []byte, err error)
+	// Serve answers the requests to a worker until stop is called, which waits for those that are
+	// being answered.
+	Serve(worker string, s Service) (stop func(), err error)
+	// Watch calls each with the announcements of all workers until stop is called, one at a time.
+	// It asks all workers to announce themselves at once.
+	Watch(each func(status []byte)) (stop func(), err error)
+}
+
+// Service is what a worker gives a [Transport].
+type Service struct {
+	// Handle answers a request, on a goroutine of its own. Send may be called once; it returns when
+	// the transport has no more need of the reply.
+	Handle func(request []byte, send func(reply []byte))
+	// Status is what to announce, and Every how often.
+	Status func() []byte
+	Every  time.Duration
+	// Malformed is called for each message that is none.
+	Malformed func()
+}

@@ -1,0 +1,361 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	mrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// NATSConfig says how to reach a NATS server, and what to call things there.
+type NATSConfig struct {
+	// URL is one server or several, separated by commas.
+	URL string
+	// Prefix begins all subjects: tokens of letters, digits, - and _, with dots between them. Give
+	// each tenant one of its own, and permissions for no other. "" is "attn".
+	Prefix string
+	// Options go to the connection as they are: TLS, credentials, keys, names, reconnection.
+	Options []nats.Option
+	// MaxMessage is the length in bytes of the largest request and reply, 0 for 64 MiB. What is
+	// larger than the server takes goes in pieces.
+	MaxMessage int
+}
+
+// NATS is a [Transport] over NATS. Its subjects are, after the prefix:
+//
+//	worker.ID     requests to a worker, and acknowledgements of pieces of its replies
+//	inbox.ID.N    replies to a client, or to a worker that copies from another
+//	status        workers announce themselves
+//	hello         asks them to do so at once
+type NATS struct {
+	conn   *nats.Conn
+	prefix string
+	inbox  string // "prefix.inbox.ID."
+	most   int    // bytes of a message
+	piece  int    // bytes of one without its header
+	next   atomic.Uint64
+	sub    *nats.Subscription
+
+	mu      sync.Mutex
+	calls   map[uint64]*natsCall
+	refused map[string]error // what permissions there are not, by subject
+	closed  error
+}
+
+const (
+	defaultMaxMessage = 64 << 20
+	pieceSize         = 256 << 10
+	windowSize        = 8 * pieceSize
+	// ackPatience is how long a sender of pieces waits for a receiver, and a receiver for a sender.
+	ackPatience = 10 * time.Second
+	// Messages that wait in a subscription. What comes on top is dropped, and sent again by who
+	// misses the answer.
+	pendingMessages = 1 << 16
+	pendingBytes    = 512 << 20
+)
+
+// DialNATS connects. Close the transport when clients and workers that use it are closed.
+func DialNATS(c NATSConfig) (*NATS, error) {
+	if c.Prefix == "" {
+		c.Prefix = "attn"
+	}
+	if c.MaxMessage == 0 {
+		c.MaxMessage = defaultMaxMessage
+	}
+	for _, token := range strings.Split(c.Prefix, ".") {
+		if err := checkName("NATSConfig.Prefix", token); err != nil {
+			return nil, err
+		}
+	}
+	if c.MaxMessage < 1024 || c.MaxMessage > 1<<30 {
+		return nil, fail(ErrLimit, "NATSConfig.MaxMessage is %d, want 1024 to %d", c.MaxMessage, 1<<30)
+	}
+	t := &NATS{prefix: c.Prefix, most: c.MaxMessage, calls: map[uint64]*natsCall{},
+		refused: map[string]error{}, inbox: c.Prefix + ".inbox." + newToken() + "."}
+	t.next.Store(mrand.Uint64() >> 1)
+	if err := t.connect(c); err != nil {
+		return nil, fmt.Errorf("%w: connecting to %s: %w", ErrUnavailable, c.URL, err)
+	}
+	return t, nil
+}
+
+func (t *NATS) connect(c NATSConfig) (err error) {
+	o := nats.GetDefaultOptions()
+	o.Url, o.MaxReconnect = c.URL, -1
+	for _, set := range c.Options {
+		if err := set(&o); err != nil {
+			return err
+		}
+	}
+	o.Servers = append(o.Servers, splitServers(c.URL)...)
+	o.Url = ""
+	theirs := o.AsyncErrorCB
+	o.AsyncErrorCB = func(conn *nats.Conn, s *nats.Subscription, err error) {
+		t.noteError(err)
+		if theirs != nil {
+			theirs(conn, s, err)
+		}
+	}
+	if t.conn, err = o.Connect(); err != nil {
+		return err
+	}
+	t.piece = int(min(t.conn.MaxPayload()-frameHeader, pieceSize))
+	if t.piece < 1024 {
+		t.piece = pieceSize // not connected yet: servers take 1 MiB unless told otherwise
+	}
+	t.sub, err = t.subscribe(t.inbox+"*", t.receive)
+	if err == nil && t.conn.IsConnected() {
+		err = t.conn.Flush()
+	}
+	if err != nil {
+		t.conn.Close()
+	}
+	return err
+}
+
+func splitServers(url string) (servers []string) {
+	for _, s := range strings.Split(url, ",") {
+		servers = append(servers, strings.TrimSpace(s))
+	}
+	return servers
+}
+
+func (t *NATS) subscribe(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
+	s, err := t.conn.Subscribe(subject, each)
+	if err == nil {
+		err = s.SetPendingLimits(pendingMessages, pendingBytes)
+	}
+	return s, err
+}
+
+// Conn is the connection, for its statistics and state.
+func (t *NATS) Conn() *nats.Conn { return t.conn }
+
+// Close ends the connection. Calls that are running return an error.
+func (t *NATS) Close() error {
+	t.conn.Close()
+	t.failAll(fail(ErrUnavailable, "the transport was closed"))
+	return nil
+}
+
+// failAll ends all calls, and those to come.
+func (t *NATS) failAll(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = err
+	for _, c := range t.calls {
+		c.finish(nil, err)
+	}
+}
+
+// noteError takes an error that the server sent for no call in particular. If it is that something
+// may not be published, calls to there end with it, now and later.
+func (t *NATS) noteError(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.calls {
+		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
+			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		}
+	}
+	if strings.Contains(err.Error(), "Subscription") {
+		for _, c := range t.calls {
+			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		}
+		t.closed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
+
+// natsCall is a call whose reply has not come yet.
+type natsCall struct {
+	subject string
+	flow    flow // of the pieces of the request
+	in      incoming
+	once    sync.Once
+	done    chan struct{}
+	reply   []byte
+	err     error
+}
+
+func (c *natsCall) finish(reply []byte, err error) {
+	c.once.Do(func() {
+		c.reply, c.err = reply, err
+		close(c.done)
+	})
+}
+
+// Call is that of [Transport].
+func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	if err := checkName("worker", worker); err != nil {
+		return nil, err
+	}
+	if len(request) > t.most {
+		return nil, fail(ErrLimit, "a request has %d bytes, want at most %d, the limit of messages",
+			len(request), t.most)
+	}
+	id := t.next.Add(1)
+	c := &natsCall{subject: t.prefix + ".worker." + worker, flow: newFlow(), done: make(chan struct{})}
+	t.mu.Lock()
+	if t.closed != nil {
+		defer t.mu.Unlock()
+		return nil, t.closed
+	}
+	t.calls[id] = c
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		delete(t.calls, id)
+		t.mu.Unlock()
+	}()
+	reply := t.inbox + strconv.FormatUint(id, 36)
+	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kindRequest, id: id}, request, &c.flow)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.reply, c.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: worker %s: %w", ErrUnavailable, worker, ctx.Err())
+	}
+}
+
+// receive takes what comes to the inbox: replies, acknowledgements, and that nobody listens.
+func (t *NATS) receive(m *nats.Msg) {
+	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	c := t.calls[id]
+	t.mu.Unlock()
+	if c == nil {
+		return // nobody waits for it any more
+	}
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		c.finish(nil, fail(errNobody, "nobody listens at %s", c.subject))
+		return
+	}
+	f, err := decodeFrame(m.Data, t.most)
+	switch {
+	case err != nil:
+		c.finish(nil, err)
+	case f.id != id:
+		c.finish(nil, fail(ErrProtocol, "the reply to call %x names call %x", id, f.id))
+	case f.kind == kindAckRequest:
+		c.flow.acknowledge(f.offset)
+	case f.kind == kindRefusal:
+		c.finish(nil, fail(ErrLimit, "%s: %.200q", c.subject, f.payload))
+	case f.kind == kindReply:
+		t.receiveReply(c, &f)
+	}
+}
+
+func (t *NATS) receiveReply(c *natsCall, f *frame) {
+	complete, err := c.in.add(f)
+	if err != nil || complete {
+		c.finish(c.in.data, err)
+	}
+	if err == nil && len(f.payload) < f.total { // the worker waits for it
+		ack := frame{kind: kindAckReply, id: f.id, total: f.total, offset: len(c.in.data)}
+		_ = t.conn.PublishRequest(c.subject, t.inbox+strconv.FormatUint(f.id, 36), ack.append(nil))
+	}
+}
+
+// flow is how many bytes of a message the receiver has acknowledged.
+type flow struct {
+	bytes   *atomic.Int64
+	changed chan struct{}
+}
+
+func newFlow() flow { return flow{new(atomic.Int64), make(chan struct{}, 1)} }
+
+func (f *flow) acknowledge(bytes int) {
+	f.bytes.Store(int64(bytes))
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// send sends a message in as many pieces as it takes, with no more than a window of them ahead of
+// the receiver, until somebody is done with it. The frame is what pieces have in common.
+func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply string, f frame,
+	message []byte, ack *flow) error {
+	f.total = len(message)
+	buffer := make([]byte, 0, frameHeader+min(len(message), t.piece))
+	var timer *time.Timer
+	for at := 0; ; {
+		f.offset, f.payload = at, message[at:min(at+t.piece, len(message))]
+		m := nats.Msg{Subject: subject, Reply: reply, Data: f.append(buffer)}
+		if err := t.conn.PublishMsg(&m); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, err)
+		}
+		if at += len(f.payload); at == len(message) {
+			return nil
+		}
+		for at-int(ack.bytes.Load()) > windowSize-t.piece {
+			if timer == nil {
+				timer = time.NewTimer(ackPatience)
+				defer timer.Stop()
+			}
+			timer.Reset(ackPatience)
+			select {
+			case <-ack.changed:
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
+			case <-timer.C:
+				return fail(ErrUnavailable, "%s has taken %d of %d bytes for %v", subject,
+					ack.bytes.Load(), len(message), ackPatience)
+			}
+		}
+	}
+}
+
+// Watch is that of [Transport].
+func (t *NATS) Watch(each func(status []byte)) (stop func(), err error) {
+	s, err := t.subscribe(t.prefix+".status", func(m *nats.Msg) { each(m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	_ = t.conn.Publish(t.prefix+".hello", nil) // if it fails, workers announce themselves later
+	return func() { _ = s.Unsubscribe() }, nil
+}
+
+// newToken is a random part of a subject, which nobody can guess.
+func newToken() string {
+	var x [16]byte
+	_, _ = rand.Read(x[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(x[:])
+}
+
+// checkName makes sure that a name can be part of a subject.
+func checkName(what, name string) error {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' ||
+			r == '_') {
+			return fail(attn.ErrOption, "%s is %.80q, want letters, digits, - and _", what, name)
+		}
+	}
+	if len(name) == 0 || len(name) > 64 {
+		return fail(attn.ErrOption, "%s has %d characters, want 1 to 64", what, len(name))
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// natsServer answers the requests to a worker.
+type natsServer struct {
+	*NATS
+	Service
+	worker string
+	inbox  string // where replies may go
+	stop   chan struct{}
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	requests map[natsKey]*natsRequest // that arrive in pieces,
+	bytes    int                      // of all of these
+	replies  map[natsKey]*flow        // that leave in pieces
+}
+
+// natsKey is a call of somebody.
+type natsKey struct {
+	reply string
+	id    uint64
+}
+
+type natsRequest struct {
+	incoming
+	last time.Time // when a piece came
+}
+
+// assembling is how many messages of the largest size may arrive at the same time.
+const assembling = 4
+
+// Serve is that of [Transport].
+func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
+	if err := checkName("worker", worker); err != nil {
+		return nil, err
+	}
+	s := &natsServer{NATS: t, Service: service, worker: worker, inbox: t.prefix + ".inbox.",
+		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+	requests, err := t.subscribe(t.prefix+".worker."+worker, s.receive)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.announce() })
+	if err != nil {
+		_ = requests.Unsubscribe()
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	s.wg.Go(s.announceAlways)
+	return func() {
+		_, _ = requests.Unsubscribe(), hello.Unsubscribe() // fail only where the connection is closed
+		close(s.stop)
+		s.wg.Wait()
+	}, nil
+}
+
+func (s *natsServer) announce() { _ = s.conn.Publish(s.prefix+".status", s.Status()) }
+
+// announceAlways announces the worker, and forgets requests whose pieces do not come any more.
+func (s *natsServer) announceAlways() {
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	for {
+		s.announce()
+		select {
+		case <-s.stop:
+			return
+		case now := <-tick.C:
+			s.mu.Lock()
+			for key, r := range s.requests {
+				if now.Sub(r.last) > ackPatience {
+					s.forget(key)
+				}
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// forget drops a request of which not all has come. The lock is held.
+func (s *natsServer) forget(key natsKey) {
+	if r := s.requests[key]; r != nil {
+		s.bytes -= r.total
+		delete(s.requests, key)
+	}
+}
+
+// receive takes a frame that was sent to the worker.
+func (s *natsServer) receive(m *nats.Msg) {
+	f, err := decodeFrame(m.Data, s.most)
+	if !strings.HasPrefix(m.Reply, s.inbox) { // nobody can make a worker write elsewhere
+		err = fail(ErrProtocol, "no place for the reply")
+		f.kind = 0
+	}
+	key := natsKey{m.Reply, f.id}
+	switch {
+	case err != nil:
+		s.Malformed()
+		if f.kind == kindRequest { // all else of it was in order
+			s.refuse(key, err)
+		}
+	case f.kind == kindAckReply:
+		s.mu.Lock()
+		if flow := s.replies[key]; flow != nil {
+			flow.acknowledge(f.offset)
+		}
+		s.mu.Unlock()
+	case f.kind != kindRequest:
+		s.Malformed()
+	case len(f.payload) == f.total:
+		s.answer(key, f.payload)
+	default:
+		s.receivePiece(key, &f)
+	}
+}
+
+func (s *natsServer) refuse(key natsKey, err error) {
+	f := frame{kind: kindRefusal, id: key.id, payload: []byte(err.Error())}
+	_ = s.conn.Publish(key.reply, f.append(nil))
+}
+
+// receivePiece takes a piece of a request that has several.
+func (s *natsServer) receivePiece(key natsKey, f *frame) {
+	s.mu.Lock()
+	if f.offset == 0 && s.requests[key] == nil && s.bytes+f.total <= assembling*s.most {
+		s.requests[key] = &natsRequest{incoming: incoming{total: f.total}}
+		s.bytes += f.total
+	}
+	r := s.requests[key]
+	if r == nil || f.total != r.total {
+		s.mu.Unlock()
+		if f.offset == 0 {
+			s.refuse(key, fail(ErrLimit, "requests of %d bytes in all are arriving, want at most %d",
+				s.most*assembling, s.most*assembling))
+		}
+		return
+	}
+	complete, err := r.add(f)
+	arrived := len(r.data)
+	r.last = time.Now()
+	if complete || err != nil {
+		s.forget(key)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.Malformed()
+		return
+	}
+	ack := frame{kind: kindAckRequest, id: f.id, total: f.total, offset: arrived}
+	_ = s.conn.Publish(key.reply, ack.append(nil))
+	if complete {
+		s.answer(key, r.data)
+	}
+}
+
+// answer lets the worker handle a request, and sends what it says.
+func (s *natsServer) answer(key natsKey, request []byte) {
+	s.wg.Go(func() {
+		s.Handle(request, func(reply []byte) { s.reply(key, reply) })
+	})
+}
+
+// reply sends a reply. If it cannot, the client calls again, or another worker.
+func (s *natsServer) reply(key natsKey, message []byte) {
+	if len(message) > s.most {
+		s.refuse(key, fail(ErrLimit, "the reply has %d bytes, want at most %d, the limit of messages",
+			len(message), s.most))
+		return
+	}
+	flow := newFlow()
+	if len(message) > s.piece {
+		s.mu.Lock()
+		s.replies[key] = &flow
+		s.mu.Unlock()
+		defer func() {
+			s.mu.Lock()
+			delete(s.replies, key)
+			s.mu.Unlock()
+		}()
+	}
+	_ = s.send(context.Background(), s.stop, key.reply, "", frame{kind: kindReply, id: key.id},
+		message,
+		&flow)
+}

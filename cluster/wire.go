@@ -1,0 +1,217 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Messages are numbers in little-endian order, and lists with their length before them.
+
+// encoder writes a message.
+type encoder struct{ data []byte }
+
+func (e *encoder) u8(x uint8)    { e.data = append(e.data, x) }
+func (e *encoder) u32(x uint32)  { e.data = binary.LittleEndian.AppendUint32(e.data, x) }
+func (e *encoder) u64(x uint64)  { e.data = binary.LittleEndian.AppendUint64(e.data, x) }
+func (e *encoder) f32(x float32) { e.u32(math.Float32bits(x)) }
+
+func (e *encoder) flag(x bool) {
+	if x {
+		e.u8(1)
+	} else {
+		e.u8(0)
+	}
+}
+
+func (e *encoder) bytes(x []byte) {
+	e.u32(uint32(len(x)))
+	e.data = append(e.data, x...)
+}
+
+func (e *encoder) text(x string) {
+	e.u32(uint32(len(x)))
+	e.data = append(e.data, x...)
+}
+
+func (e *encoder) floats(x []float32) {
+	e.u32(uint32(len(x)))
+	e.row(x)
+}
+
+// row writes numbers without their length.
+func (e *encoder) row(x []float32) {
+	for _, f := range x {
+		e.f32(f)
+	}
+}
+
+func (e *encoder) u32s(x []uint32) {
+	e.u32(uint32(len(x)))
+	for _, n := range x {
+		e.u32(n)
+	}
+}
+
+func (e *encoder) u64s(x []uint64) {
+	e.u32(uint32(len(x)))
+	for _, n := range x {
+		e.u64(n)
+	}
+}
+
+// decoder reads a message. The first fault is its error, and everything after it reads as zero. No
+// list is made before the message was seen to be long enough for it.
+type decoder struct {
+	data []byte
+	err  error
+}
+
+// take is the next n bytes, nil if there are fewer.
+func (d *decoder) take(n int) []byte {
+	if d.err == nil && n > len(d.data) {
+		d.err = fail(ErrProtocol, "the message ends %d bytes too early", n-len(d.data))
+	}
+	if d.err != nil {
+		return nil
+	}
+	x := d.data[:n:n]
+	d.data = d.data[n:]
+	return x
+}
+
+func (d *decoder) u8() uint8 {
+	if x := d.take(1); x != nil {
+		return x[0]
+	}
+	return 0
+}
+
+func (d *decoder) u32() uint32 {
+	if x := d.take(4); x != nil {
+		return binary.LittleEndian.Uint32(x)
+	}
+	return 0
+}
+
+func (d *decoder) u64() uint64 {
+	if x := d.take(8); x != nil {
+		return binary.LittleEndian.Uint64(x)
+	}
+	return 0
+}
+
+func (d *decoder) f32() float32 { return math.Float32frombits(d.u32()) }
+
+func (d *decoder) flag() bool {
+	x := d.u8()
+	if x > 1 {
+		d.refuse("a flag is %d, want 0 or 1", x)
+	}
+	return x == 1
+}
+
+// most is the largest length and size that messages have; so products of a few fit 64 bits.
+const most = 1 << 28
+
+// size reads a number of 0 to most.
+func (d *decoder) size(name string) int {
+	n := d.u32()
+	if n > most {
+		d.refuse("%s is %d, want at most %d", name, n, most)
+		return 0
+	}
+	return int(n)
+}
+
+// offset reads a position that may be negative.
+func (d *decoder) offset(name string) int {
+	n := int64(d.u64())
+	if n > 2*most || n < -2*most {
+		d.refuse("%s is %d, want at most %d either way", name, n, 2*most)
+		return 0
+	}
+	return int(n)
+}
+
+// list reads the length of a list whose elements have at least so many bytes, all of which are
+// there.
+func (d *decoder) list(bytes int) int {
+	n := d.u32()
+	if d.err == nil && uint64(n)*uint64(bytes) > uint64(len(d.data)) {
+		d.refuse("a list of %d times %d bytes begins %d bytes before the end", n, bytes, len(d.data))
+	}
+	if d.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) bytes() []byte { return d.take(d.list(1)) }
+
+// text reads a string of at most so many bytes.
+func (d *decoder) text(longest int) string {
+	n := d.list(1)
+	if n > longest {
+		d.refuse("a text has %d bytes, want at most %d", n, longest)
+	}
+	return string(d.take(n))
+}
+
+func (d *decoder) floats() []float32 {
+	n := d.list(4)
+	if n == 0 {
+		return nil
+	}
+	x, raw := make([]float32, n), d.take(4*n)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return x
+}
+
+func (d *decoder) u32s() []uint32 {
+	x := make([]uint32, d.list(4))
+	for i := range x {
+		x[i] = d.u32()
+	}
+	return x
+}
+
+func (d *decoder) u64s() []uint64 {
+	x := make([]uint64, d.list(8))
+	for i := range x {
+		x[i] = d.u64()
+	}
+	return x
+}
+
+// flags reads a list of flags, a byte each.
+func (d *decoder) flags() []bool {
+	raw := d.bytes()
+	if len(raw) == 0 {
+		return nil
+	}
+	x := make([]bool, len(raw))
+	for i, b := range raw {
+		if b > 1 {
+			d.refuse("a flag is %d, want 0 or 1", b)
+			return nil
+		}
+		x[i] = b == 1
+	}
+	return x
+}
+
+func (d *decoder) refuse(format string, args ...any) {
+	if d.err == nil {
+		d.err = fail(ErrProtocol, format, args...)
+	}
+}
+
+// end is the decoder's error, which it also is if bytes are left.
+func (d *decoder) end() error {
+	if len(d.data) > 0 {
+		d.refuse("%d bytes follow the end of the message", len(d.data))
+	}
+	return d.err
+}

@@ -1,0 +1,452 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// WorkerConfig is what a worker may take. Zero fields have the values that they name.
+type WorkerConfig struct {
+	Name      string        // letters, digits, - and _; other workers have other names
+	Memory    int64         // bytes of keys and values
+	Sequences int           // that may have parts here: 4096
+	Copies    int           // of parts: 65536
+	Calls     int           // at the same time: 64; more are refused with ErrBusy
+	Reply     int           // bytes of a reply: 64 MiB
+	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
+	Announce  time.Duration // between announcements: 1 second
+	Threads   int           // that compute: GOMAXPROCS
+}
+
+func (c *WorkerConfig) complete() error {
+	setDefault(&c.Sequences, 4096)
+	setDefault(&c.Copies, 65536)
+	setDefault(&c.Calls, 64)
+	setDefault(&c.Reply, defaultMaxMessage)
+	setDefault(&c.Lease, time.Minute)
+	setDefault(&c.Announce, time.Second)
+	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply) < 1 || min(c.Lease,
+		c.Announce) < 1 {
+		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
+	}
+	return checkName("WorkerConfig.Name", c.Name)
+}
+
+func setDefault[T comparable](x *T, value T) {
+	var zero T
+	if *x == zero {
+		*x = value
+	}
+}
+
+// Worker keeps copies of parts of sequences, and computes states over them.
+type Worker struct {
+	config    WorkerConfig
+	transport Transport
+	pool      *attn.Pool
+	arena     arena
+	instance  uint64
+	stop      func()
+	done      chan struct{}
+	wg        sync.WaitGroup
+	running   chan struct{}
+
+	calls, refused, malformed atomic.Uint64
+
+	mu      sync.Mutex
+	closed  bool
+	copies  int
+	layers  int // of all copies
+	clients map[clientID]*owner
+}
+
+// owner is a client and its copies.
+type owner struct {
+	copies map[uint64]*part
+	lease  time.Duration
+	idle   int // ticks of the janitor since anything was heard
+}
+
+// leaseTicks is how many times the janitor looks during a lease.
+const leaseTicks = 10
+
+// NewWorker starts a worker.
+func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
+		running: make(chan struct{}, c.Calls), clients: map[clientID]*owner{}}
+	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
+	if c.Threads != 1 {
+		w.pool = attn.NewPool(c.Threads)
+	}
+	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
+		Status:    func() []byte { s := w.Status(); return s.encode() },
+		Malformed: func() { w.malformed.Add(1) }})
+	if err != nil {
+		w.closePool()
+		return nil, err
+	}
+	w.stop = stop
+	w.wg.Go(w.endLeases)
+	return w, nil
+}
+
+func (w *Worker) closePool() {
+	if w.pool != nil {
+		_ = w.pool.Close() // nobody uses it
+	}
+}
+
+// Close stops the worker and frees what it has. Closing it again does nothing.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	closed := w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if closed {
+		return
+	}
+	close(w.done)
+	w.stop()
+	w.wg.Wait()
+	for id := range w.clients {
+		w.drop(id)
+	}
+	w.closePool()
+}
+
+// Status is what the worker announces.
+func (w *Worker) Status() Status {
+	s := Status{Worker: w.config.Name, Instance: w.instance, Memory: w.config.Memory,
+		Used: w.arena.bytes(), Running: len(w.running), Calls: w.calls.Load(),
+		Refused: w.refused.Load(), Malformed: w.malformed.Load(), Kernels: attn.Implementation()}
+	w.mu.Lock()
+	s.Clients, s.Copies, s.Sequences = len(w.clients), w.copies, w.sequences()
+	var parts []*part
+	for _, o := range w.clients {
+		for _, p := range o.copies {
+			parts = append(parts, p)
+		}
+	}
+	w.mu.Unlock()
+	for _, p := range parts {
+		if !p.mu.TryRLock() {
+			continue // somebody changes it
+		}
+		for i := range p.layers {
+			if l := &p.layers[i]; l.mu.TryRLock() {
+				s.Tokens += int64(l.length)
+				l.mu.RUnlock()
+			}
+		}
+		p.mu.RUnlock()
+	}
+	return s
+}
+
+// sequences is how many sequences have copies here. The lock is held.
+func (w *Worker) sequences() int {
+	n := 0
+	for _, o := range w.clients {
+		seen := map[uint64]bool{}
+		for _, p := range o.copies {
+			seen[p.sequence] = true
+		}
+		n += len(seen)
+	}
+	return n
+}
+
+// handle answers a request.
+func (w *Worker) handle(request []byte, send func([]byte)) {
+	select {
+	case w.running <- struct{}{}:
+		defer func() { <-w.running }()
+	default:
+		w.refused.Add(1)
+		send(errorReply(fail(ErrBusy, "%d calls are running, want at most %d", w.config.Calls,
+			w.config.Calls)))
+		return
+	}
+	w.calls.Add(1)
+	reply, err := w.answer(request)
+	if err != nil {
+		if errors.Is(err, ErrProtocol) {
+			w.malformed.Add(1)
+		}
+		w.refused.Add(1)
+		reply = errorReply(err)
+	}
+	send(reply)
+}
+
+// answer does what a request asks for.
+func (w *Worker) answer(request []byte) ([]byte, error) {
+	op, client, d := decodeRequest(request)
+	if d.err != nil {
+		return nil, d.err
+	}
+	switch op {
+	case opCreate:
+		return w.create(client, d)
+	case opAppend:
+		return w.append(client, d)
+	case opAttend:
+		return w.attend(client, d)
+	case opTruncate:
+		return w.truncate(client, d)
+	case opRelease:
+		return w.release(client, d)
+	case opRenew:
+		return w.renew(client, d)
+	case opRead:
+		return w.read(client, d)
+	case opCopy:
+		return w.copy(client, d)
+	}
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	s := w.Status()
+	return s.encode(), nil
+}
+
+// part is a copy of a client's.
+func (w *Worker) part(client clientID, copy uint64) (*part, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.clients[client]; o != nil {
+		o.idle = 0
+		if p := o.copies[copy]; p != nil {
+			return p, nil
+		}
+	}
+	return nil, fail(errUnknown, "copy %d is not here", copy)
+}
+
+func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
+	var r createRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	if err := w.checkShape(&r); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.owner(client, r.lease)
+	if o.copies[r.copy] != nil {
+		return beginReply().data, nil // it came twice
+	}
+	if w.copies >= w.config.Copies {
+		return nil, fail(ErrLimit, "%d copies are here, want at most %d", w.copies, w.config.Copies)
+	}
+	if w.layers+r.shape.layers > maxLayers {
+		return nil, fail(ErrLimit,
+			"copies have %d layers in all, and %d more are wanted, want at most %d",
+			w.layers, r.shape.layers, maxLayers)
+	}
+	if n := w.sequences(); n >= w.config.Sequences && !o.has(r.sequence) {
+		return nil, fail(ErrLimit, "%d sequences are here, want at most %d", n, w.config.Sequences)
+	}
+	o.copies[r.copy] = newPart(r, &w.arena)
+	w.copies++
+	w.layers += r.shape.layers
+	return beginReply().data, nil
+}
+
+// maxLayers is how many layers all copies may have: empty ones take no memory for tokens.
+const maxLayers = 1 << 20
+
+// checkShape makes sure that a part can be here at all.
+func (w *Worker) checkShape(r *createRequest) error {
+	s := &r.shape
+	switch {
+	case min(s.layers, s.kvHeads, s.headDim, s.valueDim, r.tokens) < 1 ||
+		max(s.layers, s.kvHeads, s.headDim, s.valueDim) > 1<<16:
+		return fail(attn.ErrShape, "%d layers, KVHeads %d, HeadDim %d, ValueDim %d and %d tokens, want "+
+			"1 to 65536", s.layers, s.kvHeads, s.headDim, s.valueDim, r.tokens)
+	case s.valuesInKeys:
+		return fail(attn.ErrUnsupported, "ValuesInKeys is set, which this version has not")
+	case s.format < attn.F32 || s.format > attn.I8:
+		return fail(attn.ErrOption, "Format is %v, want F32, F16, BF16 or I8", s.format)
+	case int64(s.kvHeads)*int64(s.headDim+s.valueDim)*attn.Block > w.config.Memory:
+		return fail(attn.ErrCapacity, "a page of %d heads of %d and %d is more than the %d bytes that "+
+			"there are", s.kvHeads, s.headDim, s.valueDim, w.config.Memory)
+	}
+	return nil
+}
+
+// owner returns a client, and makes it one of those that the worker knows. The lock is held.
+func (w *Worker) owner(client clientID, lease uint32) *owner {
+	o := w.clients[client]
+	if o == nil {
+		o = &owner{copies: map[uint64]*part{}}
+		w.clients[client] = o
+	}
+	o.idle = 0
+	o.lease = min(time.Duration(lease)*time.Millisecond, w.config.Lease)
+	return o
+}
+
+func (o *owner) has(sequence uint64) bool {
+	for _, p := range o.copies {
+		if p.sequence == sequence {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
+	var r appendRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	n, err := p.append(&r)
+	return u32sReply([]uint32{uint32(n)}), err
+}
+
+func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
+	var r attendRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	reply := attendReply{make([][]byte, len(r.parts)), make([]error, len(r.parts))}
+	size := 0
+	for i := range r.parts {
+		p, err := w.part(client, r.parts[i].copy)
+		if err == nil { // a whole part is one node; a beginning has one more for each bit
+			// q has at least as many elements as heads and rows, so nothing overflows.
+			size += 4 * r.heads * r.rows * (p.shape.valueDim + 2)
+			if size > w.config.Reply {
+				return nil, fail(ErrLimit, "the reply has more than %d bytes, want at most %d", size,
+					w.config.Reply)
+			}
+			reply.states[i], err = p.attend(w.pool, &r, &r.parts[i])
+		}
+		reply.errors[i] = err
+	}
+	return reply.encode(), nil
+}
+
+func (w *Worker) truncate(client clientID, d *decoder) ([]byte, error) {
+	var r truncateRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	return beginReply().data, p.truncate(&r)
+}
+
+func (w *Worker) release(client clientID, d *decoder) ([]byte, error) {
+	var r releaseRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	for _, copy := range r.copies {
+		w.remove(client, copy)
+	}
+	return beginReply().data, nil
+}
+
+// remove frees a copy, if it is there.
+func (w *Worker) remove(client clientID, copy uint64) {
+	w.mu.Lock()
+	o := w.clients[client]
+	if o == nil || o.copies[copy] == nil {
+		w.mu.Unlock()
+		return
+	}
+	p := o.copies[copy]
+	delete(o.copies, copy)
+	w.copies--
+	w.layers -= p.shape.layers
+	w.mu.Unlock()
+	p.release()
+}
+
+func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
+	var r readRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := p.read(&r)
+	return reply.encode(), err
+}
+
+// copy takes over from another worker what this copy lacks, and what it may have of an earlier
+// time: the last run of each layer.
+func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
+	var r copyRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
+	defer cancel()
+	for layer := range p.layers {
+		if err := w.copyLayer(ctx, client, p, &r, layer); err != nil {
+			return nil, err
+		}
+	}
+	return u32sReply(p.lengths()), nil
+}
+
+// copyPatience is how long a part takes at most to be copied, and callPatience one of its runs.
+const (
+	copyPatience = time.Minute
+	callPatience = 10 * time.Second
+)
+
+func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
+	layer int) error {
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	p.layers[layer].mu.RLock()
+	i := max(0, len(p.layers[layer].runs)-1)
+	p.layers[layer].mu.RUnlock()
+	for n := i + 1; i < n; i++ {
+		read := readRequest{r.source, r.epoch, uint32(layer), uint32(i)}
+		data, err := w.transport.Call(ctx, r.from, read.encode(client))
+		if err != nil {
+			return err
+		}
+		d, err := decodeReply(r.from, data)
+		if err != nil {
+			return err
+		}
+		var reply readReply
+		if err := reply.decode(d); err != nil {
+			return err
+		}
+		if n = reply.runs; i < n {
+			if err := p.load(r.epoch, layer, i, reply.saved); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import "time"
+
+// renew keeps a client's copies alive, and frees those that it does not know: their release was
+// lost, or they were made by a call that the client gave up.
+func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
+	var r renewRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	known := make(map[uint64]bool, len(r.copies))
+	for _, copy := range r.copies {
+		known[copy] = true
+	}
+	var missing, unknown []uint64
+	w.mu.Lock()
+	o := w.owner(client, r.lease)
+	for _, copy := range r.copies {
+		if o.copies[copy] == nil {
+			missing = append(missing, copy)
+		}
+	}
+	for copy := range o.copies {
+		if copy <= r.horizon && !known[copy] {
+			unknown = append(unknown, copy)
+		}
+	}
+	if len(o.copies) == 0 {
+		delete(w.clients, client) // there is nothing to keep
+	}
+	w.mu.Unlock()
+	for _, copy := range unknown {
+		w.remove(client, copy)
+	}
+	return u64sReply(missing), nil
+}
+
+// endLeases frees what clients left that are not heard of any more. It counts ticks and not time: a
+// worker that was stopped for long first reads what has come meanwhile.
+func (w *Worker) endLeases() {
+	tick := time.NewTicker(max(w.config.Lease/leaseTicks, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.done:
+			return
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		var ended []clientID
+		for id, o := range w.clients {
+			if o.idle++; time.Duration(o.idle-1)*(w.config.Lease/leaseTicks) > o.lease {
+				ended = append(ended, id)
+			}
+		}
+		w.mu.Unlock()
+		for _, id := range ended {
+			w.drop(id)
+		}
+	}
+}
+
+// drop frees everything of a client.
+func (w *Worker) drop(client clientID) {
+	w.mu.Lock()
+	o := w.clients[client]
+	if o == nil {
+		w.mu.Unlock()
+		return
+	}
+	delete(w.clients, client)
+	w.copies -= len(o.copies)
+	for _, p := range o.copies {
+		w.layers -= p.shape.layers
+	}
+	w.mu.Unlock()
+	for _, p := range o.copies {
+		p.release()
+	}
+}
