@@ -36,7 +36,7 @@ const slabBytes = 16 << 20
 // storeConfig is the configuration of a store for a shape, of no pages yet.
 func (s *shape) storeConfig() attn.StoreConfig {
 	return attn.StoreConfig{KVHeads: s.kvHeads, HeadDim: s.headDim, ValueDim: s.valueDim,
-		Format: s.format}
+		Format: s.format, ValuesInKeys: s.valuesInKeys}
 }
 
 // newRun returns a run in a slab that has so many free pages; if none can have that, in the one
@@ -102,7 +102,11 @@ func pageBytes(c *attn.StoreConfig) int64 {
 	case attn.I8:
 		size = 1
 	}
-	return int64(c.KVHeads) * attn.Block * int64(c.HeadDim+c.ValueDim) * size
+	dims := c.HeadDim
+	if !c.ValuesInKeys {
+		dims += c.ValueDim
+	}
+	return int64(c.KVHeads) * attn.Block * int64(dims) * size
 }
 
 // free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -29,6 +30,38 @@ func TestSameBits(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Values that are part of keys are kept once and merge with the same bits, those that are rotated
+// too, and where a window hides the first parts.
+func TestValuesInKeys(t *testing.T) {
+	for _, format := range []attn.Format{attn.F32, attn.BF16, attn.I8} {
+		b := newBench(t, 3, quick)
+		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 48, ValueDim: 32, Format: format,
+			ValuesInKeys: true}, 8)
+		window := attn.Options{Causal: attn.BottomRight, Window: &attn.Window{Left: 700, Right: 0}}
+		for i, n := range []int{1, 1500, 2100} {
+			x.append(n)
+			for _, opt := range []attn.Options{bottomRight, window} {
+				x.attend(0, 1, opt)
+				x.attend(0, 3, opt)
+				opt.Int8 = format == attn.I8
+				x.attend(0, 2, opt)
+			}
+			b.kill(fmt.Sprint("w", i))
+			b.restart(fmt.Sprint("w", i))
+			x.whole()
+		}
+		k := b.tensor(1, 2, 48)
+		if err := x.far.Append(context.Background(), 0, k, b.tensor(1, 2, 32)); !errors.Is(err,
+			attn.ErrShape) {
+			t.Errorf("values beside keys: %v, want ErrShape", err)
+		}
+		if _, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 16,
+			ValuesInKeys: true}); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("ValueDim above HeadDim: %v, want ErrShape", err)
 		}
 	}
 }

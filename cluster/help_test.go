@@ -114,7 +114,7 @@ func (b *bench) twin(c SequenceConfig, heads int) *twin {
 	t := &twin{bench: b, config: c, heads: heads, far: far}
 	for range c.Layers {
 		store, err := attn.NewStore(attn.StoreConfig{KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-			ValueDim: c.ValueDim, Pages: 512, Format: c.Format})
+			ValueDim: c.ValueDim, Pages: 512, Format: c.Format, ValuesInKeys: c.ValuesInKeys})
 		must(b, err)
 		b.Cleanup(func() { _ = store.Close() })
 		t.near = append(t.near, store.NewSequence())
@@ -136,6 +136,9 @@ func (t *twin) append(n int) {
 	for layer := range t.config.Layers {
 		k, v := t.tensor(t.config.KVHeads, n, t.config.HeadDim), t.tensor(t.config.KVHeads, n,
 			t.config.ValueDim)
+		if t.config.ValuesInKeys {
+			v = attn.Tensor{}
+		}
 		must(t, t.near[layer].Append(k, v))
 		must(t, t.far.Append(context.Background(), layer, k, v))
 	}

@@ -13,6 +13,18 @@ type shape struct {
 	valuesInKeys                       bool
 }
 
+// values is the number of elements of a head's value that travel and are kept: none if they are part
+// of the key.
+func (s *shape) values() int {
+	if s.valuesInKeys {
+		return 0
+	}
+	return s.valueDim
+}
+
+// rotatesOutputs reports whether states have sums of rotated values.
+func (s *shape) rotatesOutputs() bool { return s.valuesInKeys && s.format == attn.I8 }
+
 func (e *encoder) shape(s *shape) {
 	for _, n := range []int{s.layers, s.kvHeads, s.headDim, s.valueDim} {
 		e.u32(uint32(n))

@@ -63,9 +63,9 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	case r.position+r.tokens > p.tokens:
 		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
 			r.tokens, p.tokens)
-	case len(r.k) != r.tokens*s.kvHeads*s.headDim || len(r.v) != r.tokens*s.kvHeads*s.valueDim:
+	case len(r.k) != r.tokens*s.kvHeads*s.headDim || len(r.v) != r.tokens*s.kvHeads*s.values():
 		return 0, fail(attn.ErrShape, "k and v have %d and %d elements, want those of %d tokens of %d "+
-			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.valueDim)
+			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.values())
 	case r.position > l.length:
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
@@ -118,8 +118,11 @@ func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err er
 
 // views are some tokens of a message.
 func (r *appendRequest) views(s *shape, at, n int) (k, v attn.Tensor) {
-	return attn.BLHD(r.k[at*s.kvHeads*s.headDim:], 1, n, s.kvHeads, s.headDim),
-		attn.BLHD(r.v[at*s.kvHeads*s.valueDim:], 1, n, s.kvHeads, s.valueDim)
+	k = attn.BLHD(r.k[at*s.kvHeads*s.headDim:], 1, n, s.kvHeads, s.headDim)
+	if !s.valuesInKeys {
+		v = attn.BLHD(r.v[at*s.kvHeads*s.valueDim:], 1, n, s.kvHeads, s.valueDim)
+	}
+	return k, v
 }
 
 // last is the last run of a layer, nil if there is none.

@@ -15,8 +15,8 @@ type SequenceConfig struct {
 	HeadDim  int
 	ValueDim int
 	Format   attn.Format // in which workers keep tokens
-	// ValuesInKeys keeps keys only, whose first ValueDim elements are values, where package attn has
-	// that.
+	// ValuesInKeys keeps keys only, whose first ValueDim ≤ HeadDim channels are values, as
+	// attn.StoreConfig does. Append takes the zero Tensor for v.
 	ValuesInKeys bool
 }
 
@@ -58,9 +58,9 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 		return nil, fail(attn.ErrOption, "SequenceConfig.Format is %v, want F32, F16, BF16 or I8",
 			s.Format)
 	}
-	if s.ValuesInKeys {
-		return nil, fail(attn.ErrUnsupported, "SequenceConfig.ValuesInKeys is set, which this version "+
-			"has not")
+	if s.ValuesInKeys && s.ValueDim > s.HeadDim {
+		return nil, fail(attn.ErrShape, "SequenceConfig.ValueDim is %d with ValuesInKeys, want at most "+
+			"HeadDim, %d", s.ValueDim, s.HeadDim)
 	}
 	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment,
 		shape:   shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValuesInKeys},

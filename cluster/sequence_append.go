@@ -14,7 +14,7 @@ func now() time.Time { return time.Now() }
 // Append adds n tokens to a layer:
 //
 //	k [1, KVHeads, n, HeadDim]
-//	v [1, KVHeads, n, ValueDim]
+//	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // When it returns no error, each copy that is still counted on has the tokens, at least one of each
 // part. A copy that did not take them while another one did is made again in the background. If it
@@ -43,10 +43,19 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 // room takes none.
 func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	h := &s.shape
+	values := *v
+	if h.valuesInKeys {
+		values = *k
+		values.D = min(k.D, h.valueDim)
+	}
 	switch {
 	case k.B != 1 || k.H != h.kvHeads || k.D != h.headDim:
 		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.kvHeads,
 			h.headDim)
+	case h.valuesInKeys && !empty(v):
+		return fail(attn.ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: values "+
+			"are part of keys", v.B, v.H, v.L, v.D, len(v.Data))
+	case h.valuesInKeys:
 	case v.B != 1 || v.H != h.kvHeads || v.L != k.L || v.D != h.valueDim:
 		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,
 			k.L, h.valueDim)
@@ -57,14 +66,19 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 		return err
 	}
 	q := attn.BHLD([]float32(nil), 1, h.kvHeads, 0, h.headDim)
-	return state.Update(q, *k, *v, nil)
+	return state.Update(q, *k, values, nil)
+}
+
+// empty reports whether a tensor is the zero Tensor.
+func empty(x *attn.Tensor) bool {
+	return x.Data == nil && x.B|x.H|x.L|x.D|x.SB|x.SH|x.SL == 0
 }
 
 // appendAll appends message by message. A message is of one part.
 func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
 	s.change.RLock()
 	defer s.change.RUnlock()
-	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.valueDim)
+	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.values())
 	s.mu.Lock()
 	length := s.lengths[layer]
 	s.mu.Unlock()

@@ -203,8 +203,12 @@ func (c *attendCall) queries(first, rows int) attn.Tensor {
 	return q
 }
 
-// visible reports whether some row may see a key of a part.
+// visible reports whether some row may see a key of a part. Parts whose states have rotated outputs
+// are always asked: what is empty here is not rotated, and would not merge with them as it is.
 func (c *attendCall) visible(p *callPart, first, rows int) bool {
+	if c.shape.rotatesOutputs() {
+		return true
+	}
 	from, to := p.index*c.tokens, p.index*c.tokens+p.keys
 	lowest, highest := c.offset+first, c.offset+first+rows-1
 	if c.opt.Causal != attn.Full && from > highest {

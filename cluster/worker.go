@@ -274,13 +274,14 @@ func (w *Worker) checkShape(r *createRequest) error {
 		max(s.layers, s.kvHeads, s.headDim, s.valueDim) > 1<<16:
 		return fail(attn.ErrShape, "%d layers, KVHeads %d, HeadDim %d, ValueDim %d and %d tokens, want "+
 			"1 to 65536", s.layers, s.kvHeads, s.headDim, s.valueDim, r.tokens)
-	case s.valuesInKeys:
-		return fail(attn.ErrUnsupported, "ValuesInKeys is set, which this version has not")
+	case s.valuesInKeys && s.valueDim > s.headDim:
+		return fail(attn.ErrShape, "ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
+			s.valueDim, s.headDim)
 	case s.format < attn.F32 || s.format > attn.I8:
 		return fail(attn.ErrOption, "Format is %v, want F32, F16, BF16 or I8", s.format)
-	case int64(s.kvHeads)*int64(s.headDim+s.valueDim)*attn.Block > w.config.Memory:
+	case int64(s.kvHeads)*int64(s.headDim+s.values())*attn.Block > w.config.Memory:
 		return fail(attn.ErrCapacity, "a page of %d heads of %d and %d is more than the %d bytes that "+
-			"there are", s.kvHeads, s.headDim, s.valueDim, w.config.Memory)
+			"there are", s.kvHeads, s.headDim, s.values(), w.config.Memory)
 	}
 	return nil
 }
