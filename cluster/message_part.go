@@ -13,8 +13,8 @@ type shape struct {
 	valuesInKeys                       bool
 }
 
-// values is the number of elements of a head's value that travel and are kept: none if they are part
-// of the key.
+// values is the number of elements of a head's value that travel and are kept: none if they are
+// part of the key.
 func (s *shape) values() int {
 	if s.valuesInKeys {
 		return 0

@@ -53,8 +53,8 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.kvHeads,
 			h.headDim)
 	case h.valuesInKeys && !empty(v):
-		return fail(attn.ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: values "+
-			"are part of keys", v.B, v.H, v.L, v.D, len(v.Data))
+		return fail(attn.ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: "+
+			"values are part of keys", v.B, v.H, v.L, v.D, len(v.Data))
 	case h.valuesInKeys:
 	case v.B != 1 || v.H != h.kvHeads || v.L != k.L || v.D != h.valueDim:
 		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,

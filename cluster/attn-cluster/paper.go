@@ -21,6 +21,9 @@ type paper struct {
 var paperModel = paper{layers: 32, heads: 32, kvHeads: 8, dim: 128, tokens: 1 << 20, part: 16384,
 	element: 2, memory: 200e9, roundTrip: 200 * time.Microsecond}
 
+// roundTrips are those of a layer: its queries follow its new token, which follows the layer before.
+const roundTrips = 2
+
 // keys is the bytes of keys and values of a layer.
 func (p *paper) keys() float64 {
 	return float64(p.tokens) * float64(p.kvHeads) * float64(2*p.dim) * float64(p.element)
@@ -38,11 +41,11 @@ func (p *paper) traffic(machines int) (sent, received float64) {
 // alone is the seconds of a token on one machine that reads everything.
 func (p *paper) alone() float64 { return float64(p.layers) * p.keys() / p.memory }
 
-// spread is the seconds of a token on many, with links of so many bytes a second: a round trip a
-// layer, what the link takes the longer way, and the reading.
+// spread is the seconds of a token on many, with links of so many bytes a second: the round trips,
+// what the link takes the longer way, and the reading. What appends send is little beside it.
 func (p *paper) spread(machines int, link float64) float64 {
 	sent, received := p.traffic(machines)
-	return float64(p.layers) * (p.roundTrip.Seconds() + max(sent, received)/link +
+	return float64(p.layers) * (roundTrips*p.roundTrip.Seconds() + max(sent, received)/link +
 		p.keys()/p.memory/float64(machines))
 }
 
@@ -59,7 +62,7 @@ func (p *paper) print(w io.Writer) {
 		layers := float64(p.layers)
 		fmt.Fprintf(w, "| %d | %.1f | %.1f MiB | %.1f MiB | %d |", machines,
 			layers*p.keys()/(1<<30)/float64(machines), layers*sent/(1<<20), layers*received/(1<<20),
-			p.layers)
+			roundTrips*p.layers)
 		for _, link := range links {
 			s := p.spread(machines, link)
 			fmt.Fprintf(w, " %.2f | %.1f |", 1/s, one/s)
