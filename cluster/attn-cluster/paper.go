@@ -21,7 +21,7 @@ type paper struct {
 var paperModel = paper{layers: 32, heads: 32, kvHeads: 8, dim: 128, tokens: 1 << 20, part: 16384,
 	element: 2, memory: 200e9, roundTrip: 200 * time.Microsecond}
 
-// roundTrips are those of a layer: its queries follow its new token, which follows the layer before.
+// roundTrips are those of a layer: its queries follow its new token, and that the layer before.
 const roundTrips = 2
 
 // keys is the bytes of keys and values of a layer.
