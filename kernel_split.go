@@ -69,7 +69,7 @@ func splitPackValues(dst, v []float32, stride, n, d int) {
 	}
 }
 
-// splitScore takes fewer rows at a time, or if there are few, fewer panels.
+// splitScore takes fewer rows at a time, or if these would be few, fewer panels.
 func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 	switch {
 	case d > callInner:
@@ -86,6 +86,14 @@ func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 		return
 	}
 	step := max(splitRows, callProducts/(d*panels*panel)/splitRows*splitRows)
+	if step == splitRows && panels > 1 { // half of the panels leave rows enough for 16 lanes
+		half := (panels + 1) / 2
+		for p := 0; p < panels; p += half {
+			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(half, panels-p), next)
+			next.advance(half * d * panel)
+		}
+		return
+	}
 	for r := 0; r < rows; r += step {
 		scorePrefetch(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
 	}

@@ -18,7 +18,7 @@ func turnFloats(dst, k []float32, d, cols, n int) {
 	const step = callCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
 	for c := 0; c < whole; c += step {
-		turnFloatsSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
+		turnFloatsStep(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
 		turnGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)

@@ -5,8 +5,22 @@ package attn
 // turnsTyped reports whether there are kernels of turnHalves and turnGroups.
 func turnsTyped() bool { return tuned.ISA.SIMD() }
 
-// turnFloatsSIMD turns whole panels of channels. It works like turnGeneric, for so many squares of
+// turnFloatsStep turns whole panels of channels. It works like turnGeneric, for so many squares of
 // 16 keys, which are stride apart.
+func turnFloatsStep(dst, k *float32, stride, squares, panels int) {
+	if tuned.ISA.Lanes16() {
+		turnFloatsAVX512(dst, k, stride, squares, panels)
+		return
+	}
+	turnFloatsSIMD(dst, k, stride, squares, panels)
+}
+
+// turnFloatsAVX512 is turnFloatsStep with registers of 16 keys.
+//
+//go:noescape
+func turnFloatsAVX512(dst, k *float32, stride, squares, panels int)
+
+// turnFloatsSIMD is turnFloatsStep with registers of 8 channels.
 //
 //go:noescape
 func turnFloatsSIMD(dst, k *float32, stride, squares, panels int)

@@ -49,6 +49,49 @@ func turnFloatsKernel() {
 	})
 }
 
+// turnFloatsAVX512Kernel: a whole square at a time, in registers of 16 keys.
+func turnFloatsAVX512Kernel() {
+	turnKernel("turnFloatsAVX512", "float32", 4, func(k, dst reg.GPVirtual) {
+		var v [panel]reg.VecPhysical
+		spare, more := zmm[panel], zmm[panel+1:]
+		for r := range v {
+			v[r] = zmm[r]
+			VMOVUPS(Mem{Base: k, Disp: r * panelBytes}, v[r])
+		}
+		v, spare = pairUp(v, spare, 1, VUNPCKLPS, VUNPCKHPS)
+		v, _ = pairUp(v, spare, 2, VUNPCKLPD, VUNPCKHPD)
+		// Quarter i of v[4c+j] has channels 4c to 4c+3 of key 4i+j.
+		for j := range 4 {
+			for odd, which := range []uint64{0x88, 0xdd} {
+				a, b, key := more[0], more[1], more[2]
+				VSHUFF32X4(Imm(which), v[4+j], v[j], a)
+				VSHUFF32X4(Imm(which), v[12+j], v[8+j], b)
+				for half, which := range []uint64{0x88, 0xdd} {
+					VSHUFF32X4(Imm(which), b, a, key)
+					VMOVUPS(key, Mem{Base: dst, Disp: (4*(odd+2*half) + j) * panelBytes})
+				}
+			}
+		}
+	})
+}
+
+// pairUp interleaves registers that are one or two apart, and needs a spare one. What it returns has
+// two or four keys of each quarter in ascending order.
+func pairUp(v [panel]reg.VecPhysical, spare reg.VecPhysical, apart int,
+	low, high func(ops ...Op)) (out [panel]reg.VecPhysical, rest reg.VecPhysical) {
+	for i, x := range v {
+		if i&apart != 0 {
+			continue
+		}
+		y := v[i+apart]
+		low(y, x, spare)
+		high(y, x, y)
+		to := i/(2*apart)*(2*apart) + 2*(i%apart)
+		out[to], out[to+1], spare = spare, y, x
+	}
+	return out, spare
+}
+
 // turnHalvesKernel: 8 channels × 16 keys at a time, of which a register has 8 in each half.
 func turnHalvesKernel() {
 	const row = 2 * panel // bytes

@@ -30,6 +30,7 @@ func typedKernels() {
 	rotateKernel()
 	rotateAVX512Kernel()
 	turnFloatsKernel()
+	turnFloatsAVX512Kernel()
 	turnHalvesKernel()
 	turnGroupsKernel()
 }
