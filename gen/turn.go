@@ -75,7 +75,7 @@ func turnFloatsAVX512Kernel() {
 	})
 }
 
-// pairUp interleaves registers that are one or two apart, and needs a spare one. What it returns has
+// pairUp interleaves registers that are one or two apart, and needs a spare one. It returns them with
 // two or four keys of each quarter in ascending order.
 func pairUp(v [panel]reg.VecPhysical, spare reg.VecPhysical, apart int,
 	low, high func(ops ...Op)) (out [panel]reg.VecPhysical, rest reg.VecPhysical) {
