@@ -75,8 +75,8 @@ func turnFloatsAVX512Kernel() {
 	})
 }
 
-// pairUp interleaves registers that are one or two apart, and needs a spare one. It returns them with
-// two or four keys of each quarter in ascending order.
+// pairUp interleaves registers that are one or two apart, and needs a spare one. What it returns
+// has two or four keys of each quarter in ascending order.
 func pairUp(v [panel]reg.VecPhysical, spare reg.VecPhysical, apart int,
 	low, high func(ops ...Op)) (out [panel]reg.VecPhysical, rest reg.VecPhysical) {
 	for i, x := range v {
