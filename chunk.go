@@ -108,8 +108,12 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	if p.packed != nil && p.packed.rotates() {
-		p.packed.rotate(q)
+	switch s := p.packed; {
+	case s == nil || !s.rotates:
+	case s.valuesInKeys:
+		s.rotate(q)
+	default:
+		rotate(q, 1, len(q), len(q), s.rotation) // blocks follow each other through all rows
 	}
 	if p.int8 {
 		if rotation := p.d & -p.d; p.packed == nil && rotation > 1 {

@@ -85,7 +85,7 @@ func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j i
 
 // quantizeKeys rotates m keys and makes integers of them, rows of so many bytes.
 func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
-	if s.rotates() {
+	if s.rotates {
 		rows := w.row[:m*s.d]
 		copyRows(rows, k, m, s.d, stride)
 		s.rotate(rows)
@@ -99,7 +99,7 @@ func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, 
 
 // writeKey writes key j of a block.
 func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int, k []float32) {
-	if s.rotates() {
+	if s.rotates {
 		copy(w.row, k)
 		k = w.row[:s.d]
 		s.rotate(k)
@@ -214,7 +214,7 @@ func (s *packedKV) readKey(k []float32, x []byte, j int) {
 	if scales != nil {
 		scaleBy(k, scales[j])
 	}
-	if s.rotates() {
+	if s.rotates {
 		s.rotate(k)
 	}
 }

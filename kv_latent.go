@@ -9,9 +9,6 @@ package attn
 // rotated back: the channels of values, and those behind, are rotated apart, and outputs, which are
 // sums of rotated values, are rotated back once a row, at the end.
 
-// rotates reports whether keys are rotated.
-func (s *packedKV) rotates() bool { return s.rotation > 1 || s.rotationRest > 1 }
-
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
@@ -25,12 +22,4 @@ func (s *packedKV) rotate(x []float32) {
 	if s.rotationRest > 1 {
 		rotate(x[s.dv:], rows, s.d, s.d-s.dv, s.rotationRest)
 	}
-}
-
-// outputRotation is the size of the matrix that outputs are rotated back by; 1: by none.
-func (s *packedKV) outputRotation() int {
-	if s.valuesInKeys {
-		return s.rotation
-	}
-	return 1
 }

@@ -42,6 +42,8 @@ type packedKV struct {
 
 	valuesInKeys bool // values are the first ValueDim channels of keys, which are rotated apart:
 	rotationRest int  // those behind, by a matrix of this size
+	rotates      bool // keys are rotated
+	unrotate     int  // size of the matrix that outputs are rotated back by; 1: by none
 
 	scaleBytes int // of the scales of a block's keys, and of its values
 	keyBytes   int // of a block's keys, scales included
@@ -52,14 +54,16 @@ type packedKV struct {
 // newPackedKV describes blocks of a format; they have no memory yet.
 func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
 	s := packedKV{format: f, formatTraits: *f.traits(), heads: heads, d: d, dv: dv, rotation: 1,
-		valuesInKeys: valuesInKeys, rotationRest: 1}
+		valuesInKeys: valuesInKeys, rotationRest: 1, unrotate: 1}
 	s.cols = roundUp(dv, panel)
 	switch {
 	case s.rotated && valuesInKeys:
 		s.rotation, s.rotationRest = dv&-dv, max(1, (d-dv)&-(d-dv))
+		s.unrotate = s.rotation
 	case s.rotated:
 		s.rotation = d & -d
 	}
+	s.rotates = s.rotation > 1 || s.rotationRest > 1
 	if s.scaled {
 		s.scaleBytes = 4 * Block
 	}

@@ -56,17 +56,14 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 		return runs
 	}
 	if c.rows > p.keys.pagedRows {
-		runs = append(runs, p.runOfTokens(&p.k, c, first, n))
+		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
+		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
 	}
 	if c.rows > p.values.pagedRows {
-		runs = append(runs, p.runOfTokens(&p.v, c, first, n))
+		values := min(n, tuned.PrefetchBytes()/4/p.v.D)
+		runs = append(runs, prefetchRunOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, values, p.v.D))
 	}
 	return runs
-}
-
-func (p *plan) runOfTokens(x *Tensor, c *chunk, first, n int) prefetchRun {
-	n = min(n, tuned.PrefetchBytes()/4/x.D)
-	return prefetchRunOf(x.Data, x.offset(c.b, c.kv, first), x.SL, n, x.D)
 }
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that

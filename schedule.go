@@ -203,7 +203,7 @@ func (p *plan) queriesPacked() bool {
 
 // decidePacked says how blocks of a cache or store are read.
 func (p *plan) decidePacked(t *tuning.Row) {
-	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates()
+	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
 	p.full = p.fullKernels(t) && !p.packed.scaled
 	switch {
 	case p.packed.format == F32 && (p.full || p.packed.valuesInKeys && p.plainScores()):

@@ -74,7 +74,7 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 		return errKeyLens(opt)
 	}
 	p.packed, p.table = &seq.store.packed, &seq.table
-	p.unrotate = p.packed.outputRotation()
+	p.unrotate = p.packed.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, seq.table.Len(), p.packed.d, p.packed.dv
 	p.k.B = 1
 	return s.initUpdate(p, opt)

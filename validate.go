@@ -55,7 +55,7 @@ func (p *plan) init(opt *Options) error {
 // initPacked validates the arguments of a call over the tokens of a cache, so many of each batch
 // entry, or over sequences of a store.
 func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
-	p.packed, p.unrotate = s, s.outputRotation()
+	p.packed, p.unrotate = s, s.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
 	if p.quickValid(batch, opt) {
 		return p.initScalars(opt)

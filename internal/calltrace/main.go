@@ -16,6 +16,8 @@ import (
 	"log"
 	"maps"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/calltrace/record"
@@ -29,6 +31,9 @@ func main() {
 		return
 	}
 	fmt.Printf("%-38s functions  files   ways  changes     calls\n", "call")
+	// A garbage collection, or another processor, would take scratch memory away between two calls.
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(1)
 	for _, c := range cases() {
 		c.run() // takes scratch memory, which the next call finds
 		t := count(record.Of(c.run))
