@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 )
 
 // What travels by a transport that takes messages of a bounded size is frames. A message that fits
@@ -103,6 +104,9 @@ func (in *incoming) add(f *frame) (complete bool, err error) {
 	if f.offset == 0 && len(f.payload) == f.total {
 		in.data = f.payload // it is the whole message
 		return true, nil
+	}
+	if need := len(in.data) + len(f.payload); need > cap(in.data) {
+		in.data = slices.Grow(in.data, min(in.total, 2*need)-len(in.data))
 	}
 	in.data = append(in.data, f.payload...)
 	return len(in.data) == in.total, nil

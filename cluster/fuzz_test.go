@@ -14,6 +14,7 @@ func samples() [][]byte {
 	o := attendOptions{scale: 1, causal: true, window: &attn.Window{Left: 3, Right: -1},
 		slopes: []float32{1}, sinks: []float32{2}}
 	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
+	next := attendPart{copy: 2, keys: 1, offset: -1, joins: true}
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
 	return [][]byte{
@@ -21,7 +22,7 @@ func samples() [][]byte {
 			false}}).encode(id),
 		(&appendRequest{copy: 1, tokens: 2, k: make([]float32, 4), v: make([]float32, 4)}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
-			parts: []attendPart{part}}).encode(id),
+			parts: []attendPart{part, next}}).encode(id),
 		(&truncateRequest{1, 1, []uint32{1, 0}}).encode(id),
 		(&releaseRequest{[]uint64{1, 2}}).encode(id),
 		(&renewRequest{1000, 3, []uint64{1}}).encode(id),

@@ -1,9 +1,8 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
@@ -14,8 +13,7 @@ type gather struct {
 	*attendCall
 	first, rows int
 	q           []float32
-	header      []byte // what the binary form of each state has for its shape
-	states      []*attn.State
+	header      []byte       // what the binary form of each state has for its shape
 	parts       []gatherPart // as those of the call
 	answers     chan answer
 	left        int // parts without a state that need one
@@ -23,10 +21,14 @@ type gather struct {
 
 // gatherPart is how far a part is.
 type gatherPart struct {
-	tried   map[*partCopy]bool
+	tried   []*partCopy
 	running int // requests that may still answer
 	busy    bool
 	cause   error
+
+	done  bool        // a state has its keys:
+	state *attn.State // this one, which begins with them, or one of a part before it,
+	span  int         // of so many parts
 }
 
 // answer is what one worker says about some parts.
@@ -34,6 +36,7 @@ type answer struct {
 	worker string
 	parts  []int // by their number in the call
 	copies []*partCopy
+	joins  []bool // to the part before it
 	reply  attendReply
 	err    error
 }
@@ -41,7 +44,7 @@ type answer struct {
 func newGather(c *attendCall, first, rows int) *gather {
 	q := c.queries(first, rows)
 	g := &gather{attendCall: c, first: first, rows: rows, q: gatherHeads(&q),
-		states: make([]*attn.State, len(c.parts)), parts: make([]gatherPart, len(c.parts))}
+		parts: make([]gatherPart, len(c.parts))}
 	e := new(encoder)
 	for _, n := range []int{1, q.H, rows, c.shape.valueDim} {
 		e.u32(uint32(n))
@@ -61,13 +64,12 @@ func gatherHeads(x *attn.Tensor) []float32 {
 	return out
 }
 
-// run returns the states, nil for parts of which no row sees a key.
-func (g *gather) run(ctx context.Context) ([]*attn.State, error) {
+// run gathers the states of all parts of which a row sees a key.
+func (g *gather) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var want []int
 	for i := range g.parts {
-		g.parts[i].tried = map[*partCopy]bool{}
 		if len(g.q) > 0 && g.visible(&g.attendCall.parts[i], g.first, g.rows) {
 			want = append(want, i)
 		}
@@ -86,47 +88,60 @@ func (g *gather) run(ctx context.Context) ([]*attn.State, error) {
 		case <-patience.C: // who has not answered may hang
 			g.askMissing(ctx, want, g.client.config.Copies)
 		case <-ctx.Done():
-			return nil, g.failure(want, ctx.Err())
+			return g.failure(want, ctx.Err())
 		}
 		if err == nil {
 			err = g.exhausted(ctx, want, &wait)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return g.states, nil
+	return nil
 }
 
 // askMissing asks further copies of parts for which at most so many requests run.
 func (g *gather) askMissing(ctx context.Context, want []int, running int) {
 	var missing []int
 	for _, i := range want {
-		if g.states[i] == nil && g.parts[i].running <= running {
+		if !g.parts[i].done && g.parts[i].running <= running {
 			missing = append(missing, i)
 		}
 	}
 	g.ask(ctx, missing)
 }
 
-// ask asks the next copy of each of some parts, with one request for each worker.
+// ask asks another copy of each of some parts, with one request for each worker.
 func (g *gather) ask(ctx context.Context, want []int) {
-	requests := map[string]*answer{}
+	var parts, keys []int
+	var copies [][]*partCopy
+	var holders [][]string
 	for _, i := range want {
-		x := g.next(i)
-		if x == nil {
+		next := g.untried(i)
+		if len(next) == 0 {
 			continue
 		}
-		g.parts[i].tried[x] = true
+		names := make([]string, len(next))
+		for n, x := range next {
+			names[n] = x.worker
+		}
+		parts, keys = append(parts, i), append(keys, g.attendCall.parts[i].keys)
+		copies, holders = append(copies, next), append(holders, names)
+	}
+	requests := map[string]*answer{}
+	for n, worker := range spread(holders, keys) {
+		i, x := parts[n], copies[n][slices.Index(holders[n], worker)]
+		g.parts[i].tried = append(g.parts[i].tried, x)
 		g.parts[i].running++
-		a := requests[x.worker]
+		a := requests[worker]
 		if a == nil {
-			a = &answer{worker: x.worker}
-			requests[x.worker] = a
+			a = &answer{worker: worker}
+			requests[worker] = a
 		}
 		a.parts, a.copies = append(a.parts, i), append(a.copies, x)
 	}
 	for _, a := range requests {
+		a.joins = joins(a.parts, len(g.parts))
 		r := g.request(a)
 		go func() {
 			a.err = g.call(ctx, a, r)
@@ -138,15 +153,20 @@ func (g *gather) ask(ctx context.Context, want []int) {
 	}
 }
 
-// next is the copy of a part to ask next, nil if all were.
-func (g *gather) next(i int) *partCopy {
-	good := g.good(g.attendCall.parts[i].sequencePart)
-	for _, x := range good {
-		if !g.parts[i].tried[x] {
-			return x
+// untried are the copies of a part to ask next, all of workers that are to be relied on alike; none
+// if all were asked.
+func (g *gather) untried(i int) []*partCopy {
+	tried := func(x *partCopy) bool { return slices.Contains(g.parts[i].tried, x) }
+	good := slices.DeleteFunc(g.good(g.attendCall.parts[i].sequencePart), tried)
+	c := g.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, x := range good {
+		if c.doubt(x) > c.doubt(good[0]) {
+			return good[:n]
 		}
 	}
-	return nil
+	return good
 }
 
 // request is what is asked of a worker.
@@ -157,7 +177,7 @@ func (g *gather) request(a *answer) []byte {
 		p := &g.attendCall.parts[i]
 		from := p.index * g.tokens
 		x := attendPart{copy: a.copies[n].id, epoch: p.epoch, keys: p.keys,
-			offset: g.offset + g.first - from}
+			offset: g.offset + g.first - from, joins: a.joins[n]}
 		if m := g.opt.Mask; m != nil {
 			x.maskHeads, x.mask = m.H, columns(m, g.first, g.rows, from, p.keys)
 		}
@@ -190,63 +210,13 @@ func (g *gather) call(ctx context.Context, a *answer, request []byte) error {
 	return err
 }
 
-// take keeps the states of an answer. It returns an error that no other copy would not have, too.
-func (g *gather) take(a *answer) error {
-	for n, i := range a.parts {
-		p := &g.parts[i]
-		p.running--
-		err := a.err
-		if err == nil {
-			err = a.reply.errors[n]
-		}
-		if g.states[i] != nil {
-			continue // another copy was faster
-		}
-		if err == nil {
-			err = g.keep(i, a.reply.states[n])
-		}
-		switch {
-		case err == nil:
-			g.left--
-			continue
-		case errors.Is(err, errUnknown), errors.Is(err, errStale):
-			g.client.lose(a.copies[n])
-		case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
-			g.client.suspect(a.worker)
-		case errors.Is(err, ErrBusy):
-			p.busy = true
-		case !transient(err):
-			return err
-		}
-		p.cause = err
-	}
-	return nil
-}
-
-// keep takes a state, if it is one of the part's keys and the call's rows.
-func (g *gather) keep(i int, data []byte) error {
-	const at = 8 // of the shape in attn.State's binary form, after its mark
-	if len(data) < at+len(g.header) || !bytes.Equal(data[at:at+len(g.header)], g.header) {
-		return fail(ErrProtocol, "a state of %d bytes is not of the shape that was asked for", len(data))
-	}
-	s := new(attn.State)
-	if err := s.UnmarshalBinary(data); err != nil {
-		return err
-	}
-	if want := g.attendCall.parts[i].keys; s.Keys() != want {
-		return fail(ErrProtocol, "a state has %d keys, want %d", s.Keys(), want)
-	}
-	g.states[i] = s
-	return nil
-}
-
 // exhausted is called when somebody has answered. For a part that nobody is asked for any more, it
 // begins again after a while, or says that all copies are gone.
 func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration) error {
 	var again []int
 	for _, i := range want {
 		p := &g.parts[i]
-		if g.states[i] != nil || p.running > 0 {
+		if p.done || p.running > 0 {
 			continue
 		}
 		alive := false
@@ -268,7 +238,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 	}
 	*wait = min(2*(*wait), 100*time.Millisecond)
 	for _, i := range again {
-		clear(g.parts[i].tried)
+		g.parts[i].tried = nil
 	}
 	g.ask(ctx, again)
 	return nil
@@ -277,7 +247,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 // failure says for which part there was not enough time.
 func (g *gather) failure(want []int, cause error) error {
 	for _, i := range want {
-		if g.states[i] != nil {
+		if g.parts[i].done {
 			continue
 		}
 		p := &g.attendCall.parts[i]

@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
 
 // attendRequest asks for the states of queries over parts of a layer.
 type attendRequest struct {
@@ -27,6 +31,9 @@ type attendPart struct {
 	epoch  uint32
 	keys   int // the first ones of the part
 	offset int // position of query 0 among them
+	// joins says that its keys follow those of the part before it, and that the two are to have one
+	// state.
+	joins bool
 	// mask and bias are those of the keys: maskHeads or biasHeads, rows, keys; none if there are no
 	// heads.
 	maskHeads, biasHeads int
@@ -36,6 +43,7 @@ type attendPart struct {
 
 func (r *attendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAttend, client)
+	e.data = slices.Grow(e.data, r.size())
 	e.u32(r.layer)
 	e.u32(uint32(r.heads))
 	e.u32(uint32(r.rows))
@@ -46,6 +54,15 @@ func (r *attendRequest) encode(client clientID) []byte {
 		e.part(&r.parts[i])
 	}
 	return e.data
+}
+
+// size is about how many bytes the request has.
+func (r *attendRequest) size() int {
+	n := 128 + 4*(len(r.q)+len(r.options.slopes)+len(r.options.sinks))
+	for i := range r.parts {
+		n += 64 + len(r.parts[i].mask) + 4*len(r.parts[i].bias)
+	}
+	return n
 }
 
 func (e *encoder) options(o *attendOptions) {
@@ -67,6 +84,7 @@ func (e *encoder) part(p *attendPart) {
 	e.u32(p.epoch)
 	e.u32(uint32(p.keys))
 	e.u64(uint64(p.offset))
+	e.flag(p.joins)
 	e.u32(uint32(p.maskHeads))
 	e.u32(uint32(len(p.mask)))
 	for _, visible := range p.mask {
@@ -85,14 +103,28 @@ func (r *attendRequest) decode(d *decoder) error {
 			r.heads, r.rows)
 	}
 	r.options = d.options()
-	r.parts = make([]attendPart, d.list(32))
+	r.parts = make([]attendPart, d.list(41))
 	for i := range r.parts {
 		r.parts[i] = d.part()
 		p := &r.parts[i]
 		d.match("mask", len(p.mask), p.maskHeads, r.rows, p.keys)
 		d.match("bias", len(p.bias), p.biasHeads, r.rows, p.keys)
+		d.follows(r.parts[:i], p)
 	}
 	return d.end()
+}
+
+// follows makes sure that a part that joins others is where those end.
+func (d *decoder) follows(before []attendPart, p *attendPart) {
+	if !p.joins {
+		return
+	}
+	if len(before) == 0 {
+		d.refuse("the first part joins one before it")
+	} else if last := &before[len(before)-1]; p.offset != last.offset-last.keys {
+		d.refuse("query 0 is at %d of a part, want %d-%d, which the part that it joins has", p.offset,
+			last.offset, last.keys)
+	}
 }
 
 // match makes sure that a list has as many elements as its dimensions say.
@@ -120,6 +152,7 @@ func (d *decoder) options() (o attendOptions) {
 
 func (d *decoder) part() (p attendPart) {
 	p.copy, p.epoch, p.keys, p.offset = d.u64(), d.u32(), d.size("keys"), d.offset("offset")
+	p.joins = d.flag()
 	p.maskHeads = d.size("heads of a mask")
 	p.mask = d.flags()
 	p.biasHeads = d.size("heads of a bias")
@@ -127,7 +160,7 @@ func (d *decoder) part() (p attendPart) {
 	return p
 }
 
-// attendReply is a state for each part, or why there is none.
+// attendReply is a state for each part, empty for those that join another, or why there is none.
 type attendReply struct {
 	states [][]byte
 	errors []error
@@ -135,6 +168,11 @@ type attendReply struct {
 
 func (r *attendReply) encode() []byte {
 	e := beginReply()
+	size := 4
+	for _, state := range r.states {
+		size += 8 + len(state)
+	}
+	e.data = slices.Grow(e.data, size)
 	e.u32(uint32(len(r.states)))
 	for i, state := range r.states {
 		e.fault(r.errors[i])

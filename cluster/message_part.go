@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
 
 // Messages about copies of parts. A copy is named by its client and a number that the client never
 // uses again, so a message that comes late finds nothing. Its epoch counts truncations: an append
@@ -85,6 +89,7 @@ type appendRequest struct {
 // encode leaves the copy open: it is the same message for all of them but for that.
 func (r *appendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAppend, client)
+	e.data = slices.Grow(e.data, 64+4*(len(r.k)+len(r.v)))
 	e.u64(r.copy)
 	e.u32(r.epoch)
 	e.u32(r.layer)

@@ -185,47 +185,47 @@ func (p *part) release() {
 	}
 }
 
-// attend returns the state of queries over the first keys of a layer, in its binary form.
-func (p *part) attend(pool *attn.Pool, r *attendRequest, a *attendPart) ([]byte, error) {
+// attend adds keys [from, to) of a layer, which begin a segment, to a state of queries. Query 0 is
+// at the given position, counted from the state's first key.
+func (p *part) attend(s *attn.State, r *attendRequest, a *attendPart, offset, from, to int) error {
 	l, err := p.layer(a.epoch, r.layer)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer p.mu.RUnlock()
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	switch {
 	case a.keys > l.length:
-		return nil, fail(errStale, "%d keys, want at most %d, the tokens that are there", a.keys,
-			l.length)
+		return fail(errStale, "%d keys, want at most %d, the tokens that are there", a.keys, l.length)
 	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(p.shape.headDim):
-		return nil, fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d "+
-			"dimensions", len(r.q), r.heads, r.rows, p.shape.headDim)
-	}
-	s, err := attn.NewState(1, r.heads, r.rows, p.shape.valueDim)
-	if err != nil {
-		return nil, err
+		return fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d dimensions",
+			len(r.q), r.heads, r.rows, p.shape.headDim)
 	}
 	q := attn.BHLD(r.q, 1, r.heads, r.rows, p.shape.headDim)
-	for first, i := 0, 0; first < a.keys; i++ {
-		n, err := updateRun(pool, s, q, l.runs[i], a.keys-first, r.at(a, first))
-		if err != nil {
-			return nil, err
+	first := 0
+	for _, run := range l.runs {
+		if first >= to {
+			break
 		}
-		first += n
+		if first >= from {
+			if err := updateRun(s, q, run, to-first, r.at(a, offset, first)); err != nil {
+				return err
+			}
+		}
+		first += run.Len()
 	}
-	return s.MarshalBinary()
+	return nil
 }
 
 // updateRun adds the tokens of a run to a state, at most so many.
-func updateRun(pool *attn.Pool, s *attn.State, q attn.Tensor, r *run, most int,
-	opt *attn.Options) (n int, err error) {
-	seq := r.Sequence
-	if n = seq.Len(); n > most { // more was appended since
+func updateRun(s *attn.State, q attn.Tensor, r *run, most int, opt *attn.Options) error {
+	seq, n := r.Sequence, r.Len()
+	if n > most { // more was appended since
 		seq, n = seq.Fork(), most
 		defer seq.Release()
 		if err := seq.Truncate(n); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if opt.Mask != nil {
@@ -234,13 +234,13 @@ func updateRun(pool *attn.Pool, s *attn.State, q attn.Tensor, r *run, most int,
 	if opt.Bias != nil {
 		opt.Bias.D = n
 	}
-	return n, pool.UpdateSequence(s, q, seq, opt)
+	return s.UpdateSequence(q, seq, opt)
 }
 
 // at are the options for keys from a position of a part on. Columns of mask and bias are to be cut
 // to the keys.
-func (r *attendRequest) at(a *attendPart, first int) *attn.Options {
-	o := r.options.options(a.offset)
+func (r *attendRequest) at(a *attendPart, offset, first int) *attn.Options {
+	o := r.options.options(offset)
 	if a.maskHeads > 0 {
 		m := attn.BHLD(a.mask[first:], 1, a.maskHeads, r.rows, a.keys)
 		o.Mask = &m

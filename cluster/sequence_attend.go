@@ -225,29 +225,39 @@ func (c *attendCall) visible(p *callPart, first, rows int) bool {
 // step computes the state of some rows over all parts, in their order.
 func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, error) {
 	g := newGather(c, first, rows)
-	states, err := g.run(ctx)
-	if err != nil {
+	if err := g.run(ctx); err != nil {
 		return nil, err
 	}
-	total, err := attn.NewState(1, c.q.H, rows, c.shape.valueDim)
-	for i := range c.parts {
-		if err == nil && states[i] == nil {
-			bias := (*attn.Tensor)(nil)
-			if c.opt.Bias != nil { // its values do not matter, but that there is one
-				bias = &attn.Tensor{Data: make([]float32, c.parts[i].keys), B: 1, H: 1, L: rows,
-					D: c.parts[i].keys}
-			}
-			states[i], err = c.empty(first, rows, c.parts[i].keys, bias)
-		}
-		if err == nil {
-			err = total.Merge(states[i])
-		}
-		states[i] = nil
+	if len(c.parts) == 0 {
+		return c.empty(first, rows, 0, nil)
 	}
-	if err == nil && len(c.parts) == 0 {
-		total, err = c.empty(first, rows, 0, nil)
+	var total *attn.State
+	for i := 0; i < len(c.parts); i += max(1, g.parts[i].span) {
+		s, err := g.parts[i].state, error(nil)
+		if s == nil {
+			s, err = c.unseen(first, rows, c.parts[i].keys)
+		}
+		if err == nil && total != nil {
+			err = total.Merge(s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if total == nil {
+			total = s
+		}
+		g.parts[i].state = nil
 	}
-	return total, err
+	return total, nil
+}
+
+// unseen is the state of rows over a part of which they see nothing.
+func (c *attendCall) unseen(first, rows, keys int) (*attn.State, error) {
+	var bias *attn.Tensor
+	if c.opt.Bias != nil { // its values do not matter, but that there is one
+		bias = &attn.Tensor{Data: make([]float32, keys), B: 1, H: 1, L: rows, D: keys}
+	}
+	return c.empty(first, rows, keys, bias)
 }
 
 // finish writes the results of all rows. The first writes nothing if dst is wrong.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // Messages are numbers in little-endian order, and lists with their length before them.
@@ -40,8 +41,10 @@ func (e *encoder) floats(x []float32) {
 
 // row writes numbers without their length.
 func (e *encoder) row(x []float32) {
-	for _, f := range x {
-		e.f32(f)
+	at := len(e.data)
+	e.data = slices.Grow(e.data, 4*len(x))[:at+4*len(x)]
+	for i, f := range x {
+		binary.LittleEndian.PutUint32(e.data[at+4*i:], math.Float32bits(f))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,8 @@ func (c *WorkerConfig) complete() error {
 	setDefault(&c.Reply, defaultMaxMessage)
 	setDefault(&c.Lease, time.Minute)
 	setDefault(&c.Announce, time.Second)
-	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply) < 1 || min(c.Lease,
+	setDefault(&c.Threads, runtime.GOMAXPROCS(0))
+	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 || min(c.Lease,
 		c.Announce) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
@@ -49,13 +51,13 @@ func setDefault[T comparable](x *T, value T) {
 type Worker struct {
 	config    WorkerConfig
 	transport Transport
-	pool      *attn.Pool
 	arena     arena
 	instance  uint64
 	stop      func()
 	done      chan struct{}
 	wg        sync.WaitGroup
-	running   chan struct{}
+	running   chan struct{} // has one for each call,
+	threads   chan struct{} // and one for each that computes
 
 	calls, refused, malformed atomic.Uint64
 
@@ -82,27 +84,18 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
-		running: make(chan struct{}, c.Calls), clients: map[clientID]*owner{}}
+		running: make(chan struct{}, c.Calls), threads: make(chan struct{}, c.Threads),
+		clients: map[clientID]*owner{}}
 	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
-	if c.Threads != 1 {
-		w.pool = attn.NewPool(c.Threads)
-	}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }})
 	if err != nil {
-		w.closePool()
 		return nil, err
 	}
 	w.stop = stop
 	w.wg.Go(w.endLeases)
 	return w, nil
-}
-
-func (w *Worker) closePool() {
-	if w.pool != nil {
-		_ = w.pool.Close() // nobody uses it
-	}
 }
 
 // Close stops the worker and frees what it has. Closing it again does nothing.
@@ -120,7 +113,6 @@ func (w *Worker) Close() {
 	for id := range w.clients {
 		w.drop(id)
 	}
-	w.closePool()
 }
 
 // Status is what the worker announces.
@@ -318,29 +310,6 @@ func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
 	}
 	n, err := p.append(&r)
 	return u32sReply([]uint32{uint32(n)}), err
-}
-
-func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
-	var r attendRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	reply := attendReply{make([][]byte, len(r.parts)), make([]error, len(r.parts))}
-	size := 0
-	for i := range r.parts {
-		p, err := w.part(client, r.parts[i].copy)
-		if err == nil { // a whole part is one node; a beginning has one more for each bit
-			// q has at least as many elements as heads and rows, so nothing overflows.
-			size += 4 * r.heads * r.rows * (p.shape.valueDim + 2)
-			if size > w.config.Reply {
-				return nil, fail(ErrLimit, "the reply has more than %d bytes, want at most %d", size,
-					w.config.Reply)
-			}
-			reply.states[i], err = p.attend(w.pool, &r, &r.parts[i])
-		}
-		reply.errors[i] = err
-	}
-	return reply.encode(), nil
 }
 
 func (w *Worker) truncate(client clientID, d *decoder) ([]byte, error) {

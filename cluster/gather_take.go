@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// take keeps the states of an answer. It returns an error that no other copy would not have, too.
+func (g *gather) take(a *answer) error {
+	for from, to := 0, 0; from < len(a.parts); from = to {
+		for to = from + 1; to < len(a.parts) && a.joins[to]; {
+			to++
+		}
+		if err := g.takeGroup(a, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeGroup keeps the state of some parts of an answer that are one, or notes why there is none.
+func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
+	errs := make([]error, to-from)
+	failed := false
+	for n := range errs {
+		if errs[n] = a.err; a.err == nil {
+			errs[n] = a.reply.errors[from+n]
+		}
+		failed = failed || errs[n] != nil
+	}
+	if !failed {
+		err := g.keep(a.parts[from], to-from, a.reply.states[from])
+		for n := range errs {
+			errs[n] = err
+		}
+	}
+	for n, err := range errs {
+		p := &g.parts[a.parts[from+n]]
+		p.running--
+		if err == nil || p.done {
+			continue // perhaps another copy was faster
+		}
+		if e := g.note(a, from+n, err); e != nil {
+			fatal = e
+		}
+	}
+	return fatal
+}
+
+// note draws its conclusions from an error that a copy has. It returns those that others would
+// have, too.
+func (g *gather) note(a *answer, n int, err error) (fatal error) {
+	p, x := &g.parts[a.parts[n]], a.copies[n]
+	switch {
+	case errors.Is(err, errGroup): // it may be asked again, without those that it was to join
+		p.tried = slices.DeleteFunc(p.tried, func(y *partCopy) bool { return y == x })
+		return nil
+	case errors.Is(err, errUnknown), errors.Is(err, errStale):
+		g.client.lose(x)
+	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
+		g.client.suspect(a.worker)
+	case errors.Is(err, ErrBusy):
+		p.busy = true
+	case !transient(err):
+		return err
+	}
+	p.cause = err
+	return nil
+}
+
+// keep takes a state, if it is one of the keys of so many parts and the call's rows. One of fewer
+// parts, which it has, goes: blocks of parts have each other or have nothing in common.
+func (g *gather) keep(first, span int, data []byte) error {
+	const at = 8 // of the shape in attn.State's binary form, after its mark
+	if len(data) < at+len(g.header) || !bytes.Equal(data[at:at+len(g.header)], g.header) {
+		return fail(ErrProtocol, "a state of %d bytes is not of the shape that was asked for", len(data))
+	}
+	parts, keys, done := g.parts[first:first+span], 0, 0
+	for i := range parts {
+		keys += g.attendCall.parts[first+i].keys
+		if parts[i].done {
+			done++
+		}
+	}
+	if done == span {
+		return nil
+	}
+	s := new(attn.State)
+	if err := s.UnmarshalBinary(data); err != nil {
+		return err
+	}
+	if s.Keys() != keys {
+		return fail(ErrProtocol, "a state has %d keys, want %d", s.Keys(), keys)
+	}
+	for i := range parts {
+		parts[i].done, parts[i].state, parts[i].span = true, nil, 0
+	}
+	parts[0].state, parts[0].span = s, span
+	g.left -= span - done
+	return nil
+}

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Whoever holds parts is chosen so that the worker with the most keys has about as few as can be.
+func TestSpread(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		holders, keys := make([][]string, 1+random.IntN(8)), []int{}
+		for i := range holders {
+			for _, w := range random.Perm(4)[:1+random.IntN(3)] {
+				holders[i] = append(holders[i], fmt.Sprint("w", w))
+			}
+			keys = append(keys, 1024)
+		}
+		keys[len(keys)-1] = 1 + random.IntN(1024)
+		chosen := spread(holders, keys)
+		load := map[string]int{}
+		for i, worker := range chosen {
+			if !slices.Contains(holders[i], worker) {
+				t.Fatalf("%s is asked for part %d of %v", worker, i, holders)
+			}
+			load[worker] += keys[i]
+		}
+		got := 0
+		for _, n := range load {
+			got = max(got, n)
+		}
+		if least := leastLoad(holders, keys, map[string]int{}); got > least+1024 {
+			t.Fatalf("a worker has %d keys of %v, %d are possible", got, holders, least)
+		}
+	}
+}
+
+// leastLoad tries all choices.
+func leastLoad(holders [][]string, keys []int, load map[string]int) int {
+	if len(holders) == 0 {
+		most := 0
+		for _, n := range load {
+			most = max(most, n)
+		}
+		return most
+	}
+	least := 1 << 30
+	for _, worker := range holders[0] {
+		load[worker] += keys[0]
+		least = min(least, leastLoad(holders[1:], keys[1:], load))
+		load[worker] -= keys[0]
+	}
+	return least
+}
+
+// Where all workers hold everything, each is asked for parts that follow each other.
+func TestSpreadKeepsNeighbours(t *testing.T) {
+	var holders [][]string
+	var keys []int
+	for range 16 {
+		holders, keys = append(holders, []string{"b", "a"}), append(keys, 1024)
+	}
+	want := append(slices.Repeat([]string{"b"}, 8), slices.Repeat([]string{"a"}, 8)...)
+	if got := spread(holders, keys); !slices.Equal(got, want) {
+		t.Errorf("asked are %v, want %v", got, want)
+	}
+}
+
+// Parts of one state are all that there are of an aligned power of two, and as many as can be.
+func TestJoins(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 1000 {
+		count := 1 + random.IntN(40)
+		var parts []int
+		for i := range count {
+			if random.IntN(6) > 0 {
+				parts = append(parts, i)
+			}
+		}
+		joined := joins(parts, count)
+		for from, to := 0, 0; from < len(parts); from = to {
+			for to = from + 1; to < len(parts) && joined[to]; {
+				to++
+			}
+			first, n := parts[from], to-from
+			size := 1
+			for size < n {
+				size *= 2
+			}
+			whole := func(size int) bool { // all that there are of it are asked for
+				m := min(size, count-first)
+				return from+m <= len(parts) && parts[from+m-1] == first+m-1
+			}
+			if parts[to-1] != first+n-1 || first%size != 0 || n != min(size, count-first) {
+				t.Fatalf("%d parts from %d of %d are one state", n, first, count)
+			}
+			if first%(2*size) == 0 && n < count-first && whole(2*size) {
+				t.Fatalf("only %d parts from %d of %v are one state", n, first, parts)
+			}
+		}
+	}
+}
+
+// counting counts the states that come back.
+type counting struct {
+	Transport
+	mu     sync.Mutex
+	states int
+}
+
+func (c *counting) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	reply, err := c.Transport.Call(ctx, worker, request)
+	if op, _, d := decodeRequest(request); op == opAttend && err == nil {
+		var q attendRequest
+		var r attendReply
+		if q.decode(d) == nil {
+			if d, err := decodeReply(worker, reply); err == nil && r.decode(d, worker, len(q.parts)) == nil {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				for _, s := range r.states {
+					c.states += min(1, len(s))
+				}
+			}
+		}
+	}
+	return reply, err
+}
+
+// A worker that has all parts of a sequence sends back one state, whatever the number of threads
+// that computed it; and as many as it must if it has lost a part in between.
+func TestStatesOfNeighboursAreOne(t *testing.T) {
+	for _, threads := range []int{1, 3, 16} {
+		var l loop
+		w, err := NewWorker(&l, WorkerConfig{Name: "w", Memory: 1 << 30, Threads: threads})
+		must(t, err)
+		defer w.Close()
+		c := counting{Transport: &l}
+		client, err := NewClient(&c, quick)
+		must(t, err)
+		defer client.Close()
+		b := &bench{TB: t, client: client, rand: rand.New(rand.NewPCG(1, 2))}
+		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8}, 4)
+		x.append(16*1024 + 5)
+		for _, rows := range []int{1, 70} {
+			c.states = 0
+			x.attend(0, rows, bottomRight)
+			if c.states != 1 {
+				t.Errorf("%d threads, %d rows: %d states of 17 parts, want 1", threads, rows, c.states)
+			}
+		}
+		mask := make([]bool, x.far.Len(0))
+		for i := range mask {
+			mask[i] = i%3 > 0
+		}
+		m := attn.BHLD(mask, 1, 1, 1, len(mask))
+		x.attend(0, 1, attn.Options{Mask: &m, Slopes: []float32{0.1, 0.2, 0, 1},
+			Causal: attn.BottomRight})
+		c.states = 0
+		x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Window: &attn.Window{Left: 6 * 1024}})
+		if c.states != 3 { // of parts 10 and 11, 12 to 15, 16
+			t.Errorf("%d threads: %d states of parts 10 to 16, want 3", threads, c.states)
+		}
+	}
+}
+
+// A worker that has lost one part of several that are to be one state says so, and the others are
+// asked for again without it.
+func TestGroupWithoutAPart(t *testing.T) {
+	b := newBench(t, 2, quick)
+	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8}, 4)
+	x.append(8 * 1024)
+	for i := range 8 {
+		lost := x.far.parts[i].copies[i%2]
+		b.workers[lost.worker].remove(b.client.id, lost.id)
+		x.attend(0, 3, bottomRight)
+		x.whole()
+	}
+}
