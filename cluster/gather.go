@@ -15,7 +15,7 @@ type gather struct {
 	q           []float32
 	header      []byte       // what the binary form of each state has for its shape
 	parts       []gatherPart // as those of the call
-	answers     chan answer
+	answers     chan *answer
 	left        int // parts without a state that need one
 }
 
@@ -75,7 +75,7 @@ func (g *gather) run(ctx context.Context) error {
 		}
 	}
 	g.left = len(want)
-	g.answers = make(chan answer, 2*len(want)+16)
+	g.answers = make(chan *answer, 2*len(want)+16)
 	g.ask(ctx, want)
 	patience := time.NewTicker(g.client.config.Patience)
 	defer patience.Stop()
@@ -83,7 +83,7 @@ func (g *gather) run(ctx context.Context) error {
 		var err error
 		select {
 		case a := <-g.answers:
-			err = g.take(&a)
+			err = g.take(a)
 			g.askMissing(ctx, want, 0)
 		case <-patience.C: // who has not answered may hang
 			g.askMissing(ctx, want, g.client.config.Copies)
@@ -146,7 +146,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		go func() {
 			a.err = g.call(ctx, a, r)
 			select {
-			case g.answers <- *a:
+			case g.answers <- a:
 			case <-ctx.Done():
 			}
 		}()

@@ -127,16 +127,14 @@ func (d *decoder) follows(before []attendPart, p *attendPart) {
 	}
 }
 
-// match makes sure that a list has as many elements as its dimensions say.
-func (d *decoder) match(name string, n int, dims ...int) {
-	product := uint64(1)
-	for _, dim := range dims {
-		if product *= uint64(dim); product > most*8 {
-			break // and more than any message has
-		}
+// match makes sure that a list has as many elements as its three dimensions say.
+func (d *decoder) match(name string, n, heads, rows, keys int) {
+	product := uint64(heads) * uint64(rows) // each at most most
+	if product <= most*8 {                  // no message has more
+		product *= uint64(keys)
 	}
 	if d.err == nil && product != uint64(n) {
-		d.refuse("%s has %d elements, want the product of %d", name, n, dims)
+		d.refuse("%s has %d elements, want %d×%d×%d", name, n, heads, rows, keys)
 	}
 }
 
