@@ -89,8 +89,8 @@ func decodeWith(t *testing.T, m *model, s settings, then func()) (logits []float
 	return logits, e.peak
 }
 
-// TestClusterLosesAWorker kills a worker while prompts are answered. Each part has a copy on another
-// one, so that no logits change; and as many bytes are in use as without a cluster.
+// TestClusterLosesAWorker kills a worker while prompts are answered. Each part has a copy on
+// another one, so that no logits change; and as many bytes are in use as without a cluster.
 func TestClusterLosesAWorker(t *testing.T) {
 	m, w, had := tinyModel(t, attn.F32, 1), newSwarm(t, 3, 64<<20), 0
 	want, peak := decodeWith(t, m, settings{}, func() {})
@@ -115,8 +115,9 @@ func TestClusterCommand(t *testing.T) {
 	w := newSwarm(t, 2, 64<<20)
 	nowhere := filepath.Join(t.TempDir(), "none")
 	for args, want := range map[string][]string{
-		"-n 3 -cluster " + w.url + " -cache i8 -shared hello- world": {"keys and values on 2 workers by " +
-			w.url + ", parts of 1024 tokens\n", "[1] world ", "prefill: 11 tokens",
+		"-n 3 -cluster " + w.url + " -cache i8 -shared hello- world": {
+			"keys and values on 2 workers by " + w.url + ", parts of 1024 tokens\n", "[1] world ",
+			"prefill: 11 tokens",
 			"keys and values: 36 KiB in use at most, in each copy on the cluster\n"},
 		"-cluster " + w.url + " -nkey " + nowhere + " x":  {"-nkey", nowhere},
 		"-cluster " + w.url + " -creds " + nowhere + " x": {"no such file"},

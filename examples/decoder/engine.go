@@ -26,7 +26,7 @@ type job struct {
 type settings struct {
 	workers int
 	places  int             // for jobs that run
-	chunk   int             // tokens of prompts in a step, so that those that decode do not wait for long
+	chunk   int             // tokens of prompts in a step, so that who decodes does not wait for long
 	context int             // tokens of a sequence
 	kind    attn.Format     // of the cache
 	int8    bool            // attention multiplies integers
