@@ -8,10 +8,10 @@ import (
 
 // pages is a cache in this process: a store of pages for each layer.
 type pages struct {
-	stores []*attn.Store
-	each   int // pages of a store
-	pool   *attn.Pool
-	int8   bool
+	stores   []*attn.Store
+	perStore int // pages
+	pool     *attn.Pool
+	int8     bool
 }
 
 // paged has a part in each store.
@@ -19,9 +19,9 @@ type paged []*attn.Sequence
 
 // newPages has room for a prefix and for a whole context in each place.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{each: (s.places + 1) * pagesOf(s.context), pool: pool, int8: s.int8}
+	c := &pages{perStore: (s.places + 1) * pagesOf(s.context), pool: pool, int8: s.int8}
 	for range m.Layers {
-		store, err := attn.NewStore(storeConfig(m, s.kind, c.each))
+		store, err := attn.NewStore(storeConfig(m, s.kind, c.perStore))
 		if err != nil {
 			c.close()
 			return nil, err
@@ -69,7 +69,7 @@ func (c *pages) forks() bool { return true }
 // inUse is as many pages in each store: those that are not free.
 func (c *pages) inUse() int {
 	s := c.stores[0]
-	return len(c.stores) * (s.MemoryUse() / c.each) * (c.each - s.FreePages())
+	return len(c.stores) * (s.MemoryUse() / c.perStore) * (c.perStore - s.FreePages())
 }
 
 func (c *pages) close() {
