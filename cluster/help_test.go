@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // bench is a server, workers and a client in one process.

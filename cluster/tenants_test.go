@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // permissions are those of docs/cluster.md for a prefix.

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/seed-1415985d/attn/cluster"
-	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // local is a cluster on this machine: a NATS server in this process, which is a client, too, and

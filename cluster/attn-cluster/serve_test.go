@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
-	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // serve runs a worker until stop, which returns what it printed.

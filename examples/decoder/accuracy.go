@@ -66,7 +66,11 @@ func sampleLogits(m *model, s settings) ([][]float32, error) {
 	}
 	var pieces []piece
 	for range accuracySequences {
-		pieces = append(pieces, piece{e.cache.newSequence(), tokens(accuracyPrompt)})
+		s, err := e.cache.newSequence()
+		if err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, piece{s, tokens(accuracyPrompt)})
 	}
 	var all [][]float32
 	for range accuracySteps {

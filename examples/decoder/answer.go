@@ -85,10 +85,14 @@ func (m *meter) count(read, made int, d time.Duration) {
 }
 
 // report prints what a run took.
-func (m *meter) report(out io.Writer) {
+func (e *engine) report(out io.Writer) {
 	rate := func(n int, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1e-9) }
 	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n",
-		m.read, rate(m.read, m.reading), m.beside)
-	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", m.made, rate(m.made, m.making))
-	fmt.Fprintf(out, "keys and values: %d KiB in use at most\n\n", m.peak>>10)
+		e.read, rate(e.read, e.reading), e.beside)
+	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", e.made, rate(e.made, e.making))
+	where := ""
+	if e.cluster != nil {
+		where = ", in each copy on the cluster"
+	}
+	fmt.Fprintf(out, "keys and values: %d KiB in use at most%s\n\n", e.peak>>10, where)
 }

@@ -65,7 +65,7 @@ func BenchmarkTokens(b *testing.B) {
 type contest struct {
 	*engine
 	*benchCase
-	ways    [2]func(layer int, dst, q attn.Tensor, pieces []piece) error
+	ways    [2]cache
 	pieces  []piece
 	seconds [2][]float64
 }
@@ -76,17 +76,17 @@ func (c *benchCase) begin(b testing.TB, m *model, s settings) *contest {
 	e, err := newEngine(m, s)
 	must(b, err)
 	t := &contest{engine: e, benchCase: c}
-	useTextbook(e)
-	t.ways = [2]func(int, attn.Tensor, attn.Tensor, []piece) error{e.attendPages, e.attend}
+	t.ways = [2]cache{e.cache, newTextbook(e)}
 	source := rand.New(rand.NewPCG(1, 2))
 	for i := range c.batch {
 		p := piece{tokens: make([]int, c.tokens)}
 		if i > 0 && c.shared {
-			p.seq = t.pieces[0].seq.fork(c.before)
+			p.seq, err = t.pieces[0].seq.fork(c.before)
 		} else {
-			p.seq = e.cache.newSequence()
+			p.seq, err = e.cache.newSequence()
 			t.fill(b, p.seq, source)
 		}
+		must(b, err)
 		for j := range p.tokens {
 			p.tokens[j] = source.IntN(m.Vocab)
 		}
@@ -108,7 +108,7 @@ func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
 		x[i] = 2*source.Float32() - 1
 	}
 	view := attn.BLHD(x, 1, t.before, t.KVHeads, t.HeadDim)
-	for _, q := range s {
+	for _, q := range s.(paged) {
 		must(b, q.Append(view, view))
 	}
 }
@@ -119,13 +119,13 @@ func (t *contest) turn(b testing.TB, textbook bool) [][]float32 {
 	if textbook {
 		side = 1
 	}
-	t.attend = t.ways[side]
+	t.cache = t.ways[side]
 	start := time.Now()
 	logits, err := t.forward(t.pieces)
 	t.seconds[side] = append(t.seconds[side], time.Since(start).Seconds())
 	must(b, err)
 	for _, p := range t.pieces {
-		for _, q := range p.seq {
+		for _, q := range p.seq.(paged) {
 			must(b, q.Truncate(t.before))
 		}
 	}

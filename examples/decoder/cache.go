@@ -2,61 +2,48 @@ package main
 
 import "github.com/seed-1415985d/attn"
 
-// cache is the keys and values of sequences: a store of pages for each layer.
-type cache struct {
-	stores []*attn.Store
-	pages  int // of a store
+// cache keeps the keys and values of sequences: in pages of this process, or on a cluster. Where
+// they are changes no bit.
+type cache interface {
+	newSequence() (sequence, error)
+	// append adds rows of keys and values to a layer of the pieces' sequences.
+	append(layer int, k, v attn.Tensor, pieces []piece) error
+	// attend lets rows of queries see their sequences, of which they are the last tokens.
+	attend(layer int, dst, q attn.Tensor, pieces []piece) error
+	// forks reports whether sequences can share tokens.
+	forks() bool
+	// inUse is the bytes of all tokens' keys and values, in whole pages.
+	inUse() int
+	close()
 }
 
-// sequence has a part in each store.
-type sequence []*attn.Sequence
+// sequence is the tokens of a prompt and its answer.
+type sequence interface {
+	length() int
+	// fork begins another one with the first n tokens, or without any if sequences cannot share
+	// them.
+	fork(n int) (sequence, error)
+	release()
+}
 
-// newCache has room for some sequences of some tokens each.
-func newCache(m *model, kind attn.Format, sequences, tokens int) (*cache, error) {
-	c := &cache{pages: sequences * ((tokens + attn.Block - 1) / attn.Block)}
-	for range m.Layers {
-		store, err := attn.NewStore(attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-			ValueDim: m.HeadDim, Pages: c.pages, Format: kind})
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		c.stores = append(c.stores, store)
+func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {
+	if s.cluster != nil {
+		return newRemote(m, s)
 	}
-	return c, nil
+	return newPages(m, s, pool)
 }
 
-func (c *cache) newSequence() (s sequence) {
-	for _, store := range c.stores {
-		s = append(s, store.NewSequence())
-	}
-	return s
-}
-
-// inUse is the bytes of the pages that are not free, as many in each store.
-func (c *cache) inUse() int {
-	s := c.stores[0]
-	return len(c.stores) * (s.MemoryUse() / c.pages) * (c.pages - s.FreePages())
-}
-
-func (c *cache) close() {
-	for _, s := range c.stores {
-		_ = s.Close() // it is open, so nothing can fail
+// each calls f with the rows of each piece: its first and how many.
+func each(pieces []piece, f func(i, first, n int)) {
+	first := 0
+	for i, p := range pieces {
+		f(i, first, len(p.tokens))
+		first += len(p.tokens)
 	}
 }
 
-// fork shares the pages of the first n tokens: a prompt that is common to many is there once, and
-// is read once for all of them.
-func (s sequence) fork(n int) (f sequence) {
-	for i, q := range s {
-		f = append(f, q.Fork())
-		_ = f[i].Truncate(n) // q has as many
-	}
-	return f
-}
-
-func (s sequence) release() {
-	for _, q := range s {
-		q.Release()
-	}
+// rows is a view of some rows.
+func rows(x attn.Tensor, first, n int) attn.Tensor {
+	x.Data, x.L = x.Data[first*x.SL:], n
+	return x
 }

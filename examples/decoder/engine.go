@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
 )
 
 // job is a prompt and what becomes of it.
@@ -24,11 +25,12 @@ type job struct {
 // settings are what no logits depend on, but for the types of weights and cache.
 type settings struct {
 	workers int
-	places  int         // for jobs that run
-	chunk   int         // tokens of prompts in a step, so that those that decode do not wait for long
-	context int         // tokens of a sequence
-	kind    attn.Format // of the cache
-	int8    bool        // attention multiplies integers
+	places  int             // for jobs that run
+	chunk   int             // tokens of prompts in a step, so that who decodes does not wait for long
+	context int             // tokens of a sequence
+	kind    attn.Format     // of the cache
+	int8    bool            // attention multiplies integers
+	cluster *cluster.Client // that keeps keys and values; nil for none
 }
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as
@@ -36,7 +38,6 @@ type settings struct {
 type engine struct {
 	runner
 	settings
-	cache           *cache
 	prefix          []int    // what many prompts begin with; none at first,
 	shared          sequence // in a sequence that they fork
 	waiting, active []*job
@@ -48,24 +49,32 @@ func newEngine(m *model, s settings) (*engine, error) {
 		return nil, fmt.Errorf("workers, batch, chunk and context are %d, %d, %d and %d, want at "+
 			"least 1 each", s.workers, s.places, s.chunk, s.context)
 	}
-	c, err := newCache(m, s.kind, s.places+1, s.context) // one for the prefix
+	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s}
+	var err error
+	if e.cache, err = newCache(m, &s, e.pool); err == nil {
+		e.shared, err = e.cache.newSequence()
+	}
 	if err != nil {
+		e.close()
 		return nil, err
 	}
-	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers), int8: s.int8}, settings: s,
-		cache: c, shared: c.newSequence()}
-	e.attend = e.attendPages
 	return e, nil
 }
 
 func (e *engine) close() {
-	e.cache.close()
+	if e.cache != nil {
+		e.cache.close()
+	}
 	_ = e.pool.Close() // nobody uses it
 }
 
 // share computes a prefix once, which prompts that begin like it then share. It is for the time
-// before other jobs.
+// before other jobs. Where sequences cannot share tokens it does nothing, and each prompt computes
+// its own.
 func (e *engine) share(prefix []int) error {
+	if !e.cache.forks() {
+		return nil
+	}
 	j := &job{prompt: prefix, choose: greedy, keep: true}
 	err := e.submit(j)
 	if err == nil {
@@ -103,10 +112,12 @@ func (e *engine) run(stepped func()) (err error) {
 // one batch.
 func (e *engine) step() error {
 	start, read, made := time.Now(), 0, 0
-	e.admit()
+	if err := e.admit(); err != nil {
+		return err
+	}
 	pieces, jobs := []piece{}, []*job{}
 	for _, j := range e.active {
-		tokens := j.tokens[j.seq[0].Len():] // which the model has not seen yet
+		tokens := j.tokens[j.seq.length():] // which the model has not seen yet
 		if len(j.tokens) > len(j.prompt) {
 			made++
 		} else {
@@ -123,7 +134,7 @@ func (e *engine) step() error {
 	}
 	e.peak = max(e.peak, e.cache.inUse())
 	for i, j := range jobs {
-		if j.seq[0].Len() == len(j.tokens) {
+		if j.seq.length() == len(j.tokens) {
 			e.advance(j, logits[i])
 		}
 	}
@@ -133,15 +144,18 @@ func (e *engine) step() error {
 
 // admit lets jobs that wait begin where there are places, each with what its prompt has in common
 // with the prefix. One token at least is left to compute: the prefix's logits were not kept.
-func (e *engine) admit() {
+func (e *engine) admit() (err error) {
 	for len(e.active) < e.places && len(e.waiting) > 0 {
 		j, n := e.waiting[0], 0
 		for n < min(len(e.prefix), len(j.prompt)-1) && e.prefix[n] == j.prompt[n] {
 			n++
 		}
-		j.seq = e.shared.fork(n)
+		if j.seq, err = e.shared.fork(n); err != nil {
+			return err
+		}
 		e.waiting, e.active = e.waiting[1:], append(e.active, j)
 	}
+	return nil
 }
 
 // advance chooses a job's next token, and ends the job if that is the last one.

@@ -18,10 +18,8 @@ type piece struct {
 // of all pieces one after the other.
 type runner struct {
 	*model
-	pool *attn.Pool
-	int8 bool // attention multiplies integers
-	// attendPages, or what a test compares it with
-	attend func(layer int, dst, q attn.Tensor, pieces []piece) error
+	pool  *attn.Pool
+	cache cache
 
 	x, normed, qkv, heads, hidden, active, last, logits []float32 // rows of one call
 	cos, sin                                            []float32
@@ -34,7 +32,7 @@ type runner struct {
 func (r *runner) forward(pieces []piece) ([][]float32, error) {
 	r.err = nil
 	r.begin(pieces)
-	for i := range r.layers {
+	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
 		r.feedForward(&r.layers[i])
 	}
@@ -46,7 +44,7 @@ func (r *runner) forward(pieces []piece) ([][]float32, error) {
 func (r *runner) begin(pieces []piece) {
 	r.x, r.cos, r.sin = r.x[:0], r.cos[:0], r.sin[:0]
 	for _, p := range pieces {
-		first := p.seq[0].Len()
+		first := p.seq.length()
 		for i, token := range p.tokens {
 			r.x = append(r.x, r.embedding[token*r.Dim:][:r.Dim]...)
 			for _, turn := range r.turns {
@@ -65,33 +63,18 @@ func (r *runner) attention(i int, pieces []piece) {
 	rotate(r.qkv, r.cos, r.sin, width, r.HeadDim, r.Heads+r.KVHeads)
 	// Queries, keys and values are views into the rows of their product: nothing is copied but into
 	// the cache.
-	view := func(head, heads, row, rows int) attn.Tensor {
-		return attn.Tensor{Data: r.qkv[row*width+head*r.HeadDim:], B: 1, H: heads, L: rows, D: r.HeadDim,
+	view := func(head, heads int) attn.Tensor {
+		return attn.Tensor{Data: r.qkv[head*r.HeadDim:], B: 1, H: heads, L: all, D: r.HeadDim,
 			SH: r.HeadDim, SL: width}
 	}
-	row := 0
-	for _, p := range pieces {
-		n := len(p.tokens)
-		r.try(p.seq[i].Append(view(r.Heads, r.KVHeads, row, n),
-			view(r.Heads+r.KVHeads, r.KVHeads, row, n)))
-		row += n
-	}
+	r.try(r.cache.append(i, view(r.Heads, r.KVHeads), view(r.Heads+r.KVHeads, r.KVHeads), pieces))
 	r.heads = resize(r.heads, all*l.out.In)
-	r.try(r.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads, 0, all),
-		pieces))
+	if r.err != nil {
+		return
+	}
+	r.try(r.cache.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads), pieces))
 	r.multiply(&r.hidden, r.heads, &l.out)
 	add(r.x, r.hidden)
-}
-
-// attendPages is one call for prompts and decoding together: the queries of each piece are its
-// sequence's last tokens.
-func (r *runner) attendPages(layer int, dst, q attn.Tensor, pieces []piece) error {
-	seqs, queries := []*attn.Sequence{}, []int{}
-	for _, p := range pieces {
-		seqs, queries = append(seqs, p.seq[layer]), append(queries, len(p.tokens))
-	}
-	return r.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queries, Int8: r.int8})
 }
 
 // feedForward adds to each row what the layer's network makes of it.

@@ -19,6 +19,7 @@ import (
 // options is the command line.
 type options struct {
 	settings
+	access
 	model, size, shared string
 	weights             attn.Format
 	prompts             []string
@@ -65,6 +66,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
 		"prompts does, too")
+	o.register(f)
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -int8 with those of f32")
 	err := f.Parse(args)
 	o.prompts = f.Args()
@@ -101,6 +103,15 @@ func run(args []string, out, help io.Writer) error {
 	o, err := parse(args, help)
 	if err != nil {
 		return err
+	}
+	if o.url != "" {
+		l, err := o.dial(o.context, patience)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		l.describe(out)
+		o.cluster = l.Client
 	}
 	if o.accuracy {
 		return o.compare(out)

@@ -3,16 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/seed-1415985d/attn"
 )
 
 const (
-	proofPrompt = 150 // tokens, so that they are on several pages
-	proofSteps  = 4   // tokens that are generated, whose logits are compared
+	proofPrompt = 150                // tokens, so that they are on several pages,
+	longPrompt  = 2*attn.Segment + 9 // or in three parts of a sequence on a cluster
+	proofSteps  = 4                  // tokens that are generated, whose logits are compared
 )
 
 // trial is one way to come to the same logits.
@@ -37,31 +41,47 @@ var trials = []trial{
 	{name: "batch of 16, all sharing half of it", workers: 2, chunk: 33, others: 15, share: true},
 }
 
-// prove prints for each trial whether the logits have the same bits as those of the first. It is an
-// error if any have not.
-func prove(w io.Writer, m *model, s settings) (different error) {
-	prompt := make([]int, proofPrompt)
+// prove prints for each trial whether the logits have the same bits as those of the first. On a
+// cluster all trials run, and a longer prompt; what they are compared with is computed without it.
+// It is an error if any differ.
+func prove(w io.Writer, m *model, s settings) error {
+	if s.cluster == nil {
+		return compareTrials(w, m, s, proofPrompt, trials[1:])
+	}
+	err := compareTrials(w, m, s, proofPrompt, trials)
+	fmt.Fprintln(w)
+	return errors.Join(err, compareTrials(w, m, s, longPrompt, trials[:1]))
+}
+
+// compareTrials compares trials with the first of all, without a cluster.
+func compareTrials(w io.Writer, m *model, s settings, tokens int, list []trial) (different error) {
+	prompt := make([]int, tokens)
 	for i := range prompt {
 		prompt[i] = i * i % m.Vocab
 	}
-	var first []byte
-	for i, t := range trials {
+	near, first, where := s, &trials[0], ", and"
+	near.cluster = nil
+	want, err := first.run(m, near, prompt)
+	if err != nil {
+		return fmt.Errorf("%s: %w", first.name, err)
+	}
+	if s.cluster != nil {
+		where = ", in this process, and on the cluster"
+	}
+	fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones (%d numbers, "+
+		"checksum %08x): %s%s\n",
+		len(prompt), proofSteps-1, len(want)/4, crc32.ChecksumIEEE(want), first.name, where)
+	for _, t := range list {
 		logits, err := t.run(m, s, prompt)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		switch {
-		case i == 0:
-			first = logits
-			fmt.Fprintf(w, "The logits after a prompt of %d tokens and %d generated ones (%d numbers, "+
-				"checksum %08x): %s, and\n",
-				len(prompt), proofSteps-1, len(logits)/4, crc32.ChecksumIEEE(logits), t.name)
-		case bytes.Equal(logits, first):
+		if bytes.Equal(logits, want) {
 			fmt.Fprintf(w, "  %-38s OK, same bits\n", t.name)
-		default:
-			fmt.Fprintf(w, "  %-38s different\n", t.name)
-			different = fmt.Errorf("%s: the logits have other bits", t.name)
+			continue
 		}
+		fmt.Fprintf(w, "  %-38s different\n", t.name)
+		different = fmt.Errorf("%s: the logits have other bits", t.name)
 	}
 	return different
 }

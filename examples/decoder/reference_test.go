@@ -247,7 +247,7 @@ func firstLogits(t *testing.T, m *model, s settings, textbook bool, prompt []int
 	must(t, err)
 	defer e.close()
 	if textbook {
-		useTextbook(e)
+		e.cache = newTextbook(e)
 	}
 	var logits []float32
 	must(t, e.submit(&job{prompt: prompt, most: 1, choose: func(x []float32) int {

@@ -11,19 +11,21 @@ import (
 // the other. It copies those that are new from the engine's stores, which takes a thousandth of its
 // time.
 type textbook struct {
-	*engine
-	kept map[*attn.Sequence]*[2][]float32 // keys and values
+	*pages
+	*model
+	workers int
+	kept    map[*attn.Sequence]*[2][]float32 // keys and values
 }
 
-// useTextbook lets an engine attend like that.
-func useTextbook(e *engine) {
-	e.attend = (&textbook{e, map[*attn.Sequence]*[2][]float32{}}).attend
+// newTextbook is an engine's cache with that attention.
+func newTextbook(e *engine) *textbook {
+	return &textbook{e.cache.(*pages), e.model, e.workers, map[*attn.Sequence]*[2][]float32{}}
 }
 
 // attend gives each worker every so many heads.
 func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	for _, p := range pieces {
-		if err := t.copy(p.seq[layer], p.seq[layer].Len()-len(p.tokens)); err != nil {
+		if err := t.copy(p.seq.(paged)[layer], p.seq.(paged)[layer].Len()-len(p.tokens)); err != nil {
 			return err
 		}
 	}
@@ -58,9 +60,9 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 	var scores []float32
 	row, at := 0, h/(t.Heads/t.KVHeads)*t.HeadDim
 	for _, p := range pieces {
-		kept := t.kept[p.seq[layer]]
+		kept := t.kept[p.seq.(paged)[layer]]
 		for i := range p.tokens {
-			scores = resize(scores, p.seq[layer].Len()-len(p.tokens)+i+1) // of what the query sees
+			scores = resize(scores, p.seq.(paged)[layer].Len()-len(p.tokens)+i+1) // of what the query sees
 			t.row(dst.Data[row*dst.SL+h*dst.SH:][:t.HeadDim], q.Data[row*q.SL+h*q.SH:][:t.HeadDim],
 				kept[0][at:], kept[1][at:], scores)
 			row++

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/cluster/embedded"
+)
+
+// swarm is a NATS server and workers in this process.
+type swarm struct {
+	testing.TB
+	url     string
+	workers []*cluster.Worker
+	links   []*cluster.NATS
+}
+
+// newSwarm starts workers with room for so many bytes each.
+func newSwarm(t testing.TB, workers int, memory int64) *swarm {
+	t.Helper()
+	s, err := embedded.Start(&server.Options{})
+	must(t, err)
+	t.Cleanup(func() { embedded.Stop(s) })
+	w := &swarm{TB: t, url: s.ClientURL()}
+	for i := range workers {
+		link, err := cluster.DialNATS(cluster.NATSConfig{URL: w.url})
+		must(t, err)
+		worker, err := cluster.NewWorker(link, cluster.WorkerConfig{Name: fmt.Sprint("w", i),
+			Memory: memory, Threads: 1, Announce: 100 * time.Millisecond})
+		must(t, err)
+		w.workers, w.links = append(w.workers, worker), append(w.links, link)
+		t.Cleanup(func() { w.kill(i) })
+	}
+	return w
+}
+
+// kill ends a worker as a crash does: the connection goes first.
+func (w *swarm) kill(i int) {
+	_ = w.links[i].Close()
+	w.workers[i].Close()
+}
+
+// dial is what -cluster does.
+func (w *swarm) dial(context int) *link {
+	w.Helper()
+	l, err := (&access{url: w.url}).dial(context, patience)
+	must(w, err)
+	w.Cleanup(l.close)
+	return l
+}
+
+// copiesOf is how many parts of sequences a worker has.
+func (w *swarm) copiesOf(i int) int { return w.workers[i].Status().Copies }

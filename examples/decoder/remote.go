@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
+)
+
+// remote is a cache on a cluster: other processes keep the keys and values and attend over them.
+type remote struct {
+	client *cluster.Client
+	config cluster.SequenceConfig
+	int8   bool
+	page   int // bytes of one in all layers
+	open   map[*far]bool
+}
+
+// far is a sequence on a cluster.
+type far struct {
+	*cluster.Sequence
+	cache *remote
+}
+
+func newRemote(m *model, s *settings) (cache, error) {
+	page, err := attn.NewStore(storeConfig(m, s.kind, 1)) // for its size
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = page.Close() }() // it is open, so nothing can fail
+	return &remote{client: s.cluster, int8: s.int8, page: m.Layers * page.MemoryUse(),
+		open: map[*far]bool{}, config: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads,
+			HeadDim: m.HeadDim, ValueDim: m.HeadDim, Format: s.kind}}, nil
+}
+
+func (c *remote) newSequence() (sequence, error) {
+	s, err := c.client.NewSequence(c.config)
+	if err != nil {
+		return nil, err
+	}
+	f := &far{s, c}
+	c.open[f] = true
+	return f, nil
+}
+
+func (c *remote) append(layer int, k, v attn.Tensor, pieces []piece) error {
+	return together(pieces, func(s *far, first, n int) error {
+		return s.Append(context.Background(), layer, rows(k, first, n), rows(v, first, n))
+	})
+}
+
+func (c *remote) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
+	return together(pieces, func(s *far, first, n int) error {
+		return s.Attend(context.Background(), layer, rows(dst, first, n), rows(q, first, n),
+			&attn.Options{Causal: attn.BottomRight, Int8: c.int8})
+	})
+}
+
+// together calls f for all pieces at once, so that messages of one travel while workers compute
+// another. It returns the first piece's error.
+func together(pieces []piece, f func(s *far, first, n int) error) error {
+	errs := make([]error, len(pieces))
+	var done sync.WaitGroup
+	each(pieces, func(i, first, n int) {
+		done.Go(func() { errs[i] = f(pieces[i].seq.(*far), first, n) })
+	})
+	done.Wait()
+	return cmp.Or(errs...)
+}
+
+// forks: workers keep the tokens of one sequence apart from those of others.
+func (c *remote) forks() bool { return false }
+
+// inUse is what a store of this process would need; workers keep each token twice.
+func (c *remote) inUse() (bytes int) {
+	for s := range c.open {
+		bytes += pagesOf(s.length()) * c.page
+	}
+	return bytes
+}
+
+func (c *remote) close() {
+	for s := range c.open {
+		s.release()
+	}
+}
+
+func (s *far) length() int { return s.Len(0) }
+
+func (s *far) fork(int) (sequence, error) { return s.cache.newSequence() }
+
+func (s *far) release() {
+	delete(s.cache.open, s)
+	s.Release()
+}
