@@ -77,6 +77,9 @@ func (o *serveOptions) serve(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer w.Close()
+	if err := o.refusal(link); err != nil {
+		return err
+	}
 	if o.http != "" {
 		m, err := startMonitor(o.http, observed, w)
 		if err != nil {

@@ -41,6 +41,9 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	case <-time.After(*wait):
 	}
 	workers := sorted(client.Workers())
+	if err := c.refusal(link); err != nil && len(workers) == 0 {
+		return err
+	}
 	t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "worker\tused\tof\tsequences\tcopies\ttokens\tclients\tcalls\trefused\tkernels\t")
 	for _, w := range workers {
