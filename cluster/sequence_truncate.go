@@ -42,7 +42,7 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 	keep := min(len(s.parts), (longest+s.tokens-1)/s.tokens)
 	parts, free := slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
 	// From here on the tokens are gone for the caller, whatever becomes of the messages.
-	s.lengths, s.broken = lengths, true
+	s.lengths, s.taken, s.broken = lengths, slices.Clone(lengths), true
 	s.parts = s.parts[:keep]
 	s.mu.Unlock()
 	for i := min(len(parts), shortest/s.tokens); i < len(parts); i++ {
