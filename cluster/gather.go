@@ -34,6 +34,7 @@ type answer struct {
 	worker string
 	parts  []int // by their number in the call
 	copies []*partCopy
+	cuts   int // of the sequence, when it was asked
 	reply  attendReply
 	err    error
 }
@@ -153,6 +154,13 @@ func (g *gather) next(i int) *partCopy {
 func (g *gather) request(a *answer) []byte {
 	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q,
 		options: g.wire()}
+	g.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
+	a.cuts = g.cuts
+	for _, i := range a.parts {
+		p := &g.attendCall.parts[i]
+		p.epoch = p.sequencePart.epoch
+	}
+	g.mu.Unlock()
 	for n, i := range a.parts {
 		p := &g.attendCall.parts[i]
 		from := p.index * g.tokens
@@ -209,6 +217,7 @@ func (g *gather) take(a *answer) error {
 		case err == nil:
 			g.left--
 			continue
+		case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
 		case errors.Is(err, errUnknown), errors.Is(err, errStale):
 			g.client.lose(a.copies[n])
 		case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
@@ -221,6 +230,14 @@ func (g *gather) take(a *answer) error {
 		p.cause = err
 	}
 	return nil
+}
+
+// cutSince reports whether epochs have changed since there were so many cuts, were changing then, or
+// are to change again.
+func (g *gather) cutSince(cuts int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return cuts%2 == 1 || g.cuts != cuts || g.broken
 }
 
 // keep takes a state, if it is one of the part's keys and the call's rows.

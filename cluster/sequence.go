@@ -39,6 +39,7 @@ type Sequence struct {
 	lengths  []int
 	taken    []int // as lengths, with what an append that is running has brought to copies
 	broken   bool  // an append failed, so copies may have more than lengths say
+	cuts     int   // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
 }
 
@@ -151,13 +152,21 @@ func (s *Sequence) check(ctx context.Context, layer int) error {
 
 // mend makes copies have again what lengths say, if an append has failed.
 func (s *Sequence) mend(ctx context.Context) error {
-	s.mu.Lock()
-	broken := s.broken
-	s.mu.Unlock()
-	if !broken {
+	if !s.isBroken() {
 		return nil
 	}
+	s.change.Lock()
+	defer s.change.Unlock()
+	if !s.isBroken() {
+		return nil // somebody else has mended it
+	}
 	return s.cut(ctx, -1)
+}
+
+func (s *Sequence) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
 }
 
 // Release lets workers free the tokens. Afterwards every method returns [attn.ErrClosed].
