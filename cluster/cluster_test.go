@@ -88,7 +88,7 @@ func TestSameBitsWithKills(t *testing.T) {
 						b.kill(name)
 						close(killed)
 					}()
-					x.append(100)
+					must(t, x.appendAtOnce(100))
 					x.attendBoth()
 					<-killed
 					x.append(1)

@@ -152,3 +152,40 @@ func TestMoves(t *testing.T) {
 		}
 	}
 }
+
+// What is done to undo an append to one layer disturbs no attention over another.
+func TestAttendWhileUndone(t *testing.T) {
+	c := quick
+	c.Copies = 1
+	b := newBench(t, 0, c)
+	b.memory = 1 << 19
+	b.start("w0")
+	must(t, b.client.Wait(context.Background(), 1))
+	config := small
+	config.Layers = 2
+	x := b.twin(config, 2)
+	must(t, x.appendAtOnce(600))
+	k := b.tensor(1, 4000, 16)
+	undone := make(chan error)
+	go func() {
+		var err error
+		for range 30 {
+			if err = x.far.Append(context.Background(), 1, k, k); !errors.Is(err, attn.ErrCapacity) {
+				break
+			}
+		}
+		undone <- err
+	}()
+	for {
+		x.attend(0, 1, bottomRight)
+		select {
+		case err := <-undone:
+			if !errors.Is(err, attn.ErrCapacity) {
+				t.Fatal(err)
+			}
+			x.attend(1, 1, bottomRight)
+			return
+		default:
+		}
+	}
+}
