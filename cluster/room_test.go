@@ -65,7 +65,7 @@ func TestFullWorkers(t *testing.T) {
 		t.Run(fmt.Sprint(copies), func(t *testing.T) {
 			t.Parallel()
 			c := quick
-			c.Copies = copies
+			c.Copies, c.Chunk = copies, 50*128 // so that an append has several messages to a part
 			b := newBench(t, 0, c)
 			capacity := int64(0)
 			for i := range 3 {
@@ -151,6 +151,28 @@ func TestMoves(t *testing.T) {
 				length, x.far.Len(0))
 		}
 	}
+}
+
+// Appends to layers that are concluded at the same time do not give up each other's copies.
+func TestNoneIsLeft(t *testing.T) {
+	b := newBench(t, 2, quick)
+	x := b.twin(small, 2)
+	x.append(100)
+	p := x.far.parts[0]
+	copies := x.far.good(p)
+	full := fail(attn.ErrCapacity, "full")
+	one := map[*partCopy]outcome{copies[0]: {final: true}, copies[1]: {final: true, err: full}}
+	two := map[*partCopy]outcome{copies[0]: {final: true, err: full}, copies[1]: {final: true}}
+	if again, err := x.far.conclude(p, copies, one); again || err != nil {
+		t.Errorf("the first ends with %v, %v, want false and no error", again, err)
+	}
+	if again, err := x.far.conclude(p, copies, two); !again || err == nil {
+		t.Errorf("the second ends with %v, %v, want true: its copy was given up", again, err)
+	}
+	if good := x.far.good(p); len(good) != 1 || good[0] != copies[0] {
+		t.Errorf("%d copies are left, want the one that took the first", len(good))
+	}
+	x.attendAll()
 }
 
 // What is done to undo an append to one layer disturbs no attention over another.
