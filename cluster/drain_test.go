@@ -76,13 +76,15 @@ func TestDrainOfFew(t *testing.T) {
 	b := newBench(t, 2, quick)
 	x := b.twin(small, 2)
 	must(t, x.appendAtOnce(1500))
-	must(t, b.drain(context.Background(), "w0"))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	must(t, b.drain(ctx, "w0"))
 	delete(b.workers, "w0")
 	delete(b.links, "w0")
 	x.attendAll()
 	must(t, x.appendAtOnce(10))
 	last := b.workers["w1"]
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel = context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if err := last.Drain(ctx); !errors.Is(err, ErrUnavailable) || !contains(err.Error(),
 		"2 copies are still here") {

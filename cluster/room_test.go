@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -210,4 +211,36 @@ func TestAttendWhileUndone(t *testing.T) {
 		default:
 		}
 	}
+}
+
+// A worker that is nearly full hands copies on to one that comes, until it is no longer so.
+func TestLevel(t *testing.T) {
+	c := quick
+	c.Copies = 1
+	b := newBench(t, 0, c)
+	b.memory = 1 << 20
+	full := b.start("w0")
+	must(t, b.client.Wait(context.Background(), 1))
+	x := b.twin(small, 2)
+	share := func(w *Worker) float64 {
+		s := w.Status()
+		return 1 - float64(s.Free())/float64(s.Memory)
+	}
+	for share(full) < 0.95 {
+		must(t, x.appendAtOnce(20))
+	}
+	b.memory = 1 << 22
+	other := b.start("w1")
+	b.eventually("w0 is less than nine tenths full", func() bool { return share(full) < nearlyFull })
+	if share(other) == 0 || share(other) > fairlyEmpty {
+		t.Errorf("w1 is %v full", share(other))
+	}
+	x.attendAll()
+	copies := full.Status().Copies
+	time.Sleep(2 * c.Gone) // enough for another move
+	if now := full.Status().Copies; now != copies {
+		t.Errorf("w0 has %d copies, and %d before: what is enough is not left alone", now, copies)
+	}
+	must(t, x.appendAtOnce(100))
+	x.attendAll()
 }
