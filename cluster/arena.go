@@ -18,7 +18,8 @@ type arena struct {
 
 // slab is a store and how many runs are in it.
 type slab struct {
-	config attn.StoreConfig
+	config attn.StoreConfig // without pages
+	pages  int64
 	store  *attn.Store
 	runs   int
 }
@@ -86,7 +87,7 @@ func (a *arena) newSlab(c attn.StoreConfig) (*slab, error) {
 			_ = store.Close()
 			continue
 		}
-		s := &slab{config: c, store: store}
+		s := &slab{config: c, pages: pages, store: store}
 		a.used += int64(store.MemoryUse())
 		a.slabs[c] = append(a.slabs[c], s)
 		return s, nil
@@ -126,9 +127,15 @@ func (a *arena) free(r *run) {
 	}
 }
 
-// bytes is what the slabs take.
-func (a *arena) bytes() int64 {
+// bytes is what the slabs take, and what of that has no tokens.
+func (a *arena) bytes() (used, spare int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.used
+	for _, slabs := range a.slabs {
+		for _, s := range slabs {
+			page := int64(s.store.MemoryUse()) / s.pages
+			spare += page * int64(s.store.FreePages())
+		}
+	}
+	return a.used, spare
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,8 @@ type Client struct {
 	ctx       context.Context // of what goes on in the background
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
-	kick      chan struct{} // a copy was lost
+	kick      chan struct{} // a copy was lost, or a worker is leaving
+	levelled  time.Time     // when a copy was moved last because its worker was nearly full
 
 	mu        sync.Mutex
 	closed    bool
@@ -80,6 +82,7 @@ type member struct {
 	heard   time.Time // an announcement or an answer
 	suspect time.Time // until then, others are asked first
 	silent  bool      // nobody listens
+	refused time.Time // until then, no copies are made there in the background: it had no memory
 }
 
 // partCopy is a copy of a part on a worker.
@@ -88,6 +91,7 @@ type partCopy struct {
 	worker string
 	made   bool // the worker has it; before that it is no news if it has not
 	lost   bool // the worker has it no more, or it has fallen behind
+	full   bool // the last append was not taken, and a worker had no memory for it
 }
 
 // NewClient starts a client. It keeps what it has on workers alive until Close.
@@ -154,6 +158,9 @@ func (c *Client) heard(data []byte) {
 			}
 		}
 	}
+	if s.Leaving && !m.status.Leaving {
+		c.wake()
+	}
 	m.status, m.heard, m.silent = s, time.Now(), false
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -171,6 +178,28 @@ func (c *Client) Workers() (all []Status) {
 	return all
 }
 
+// takers are the workers that new copies may be made on.
+func (c *Client) takers() []Status {
+	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })
+}
+
+// stays reports whether a copy on a worker is one to count on for longer: the worker is not silent
+// for long, and not leaving.
+func (c *Client) stays(worker string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	return m != nil && !m.status.Leaving && time.Since(m.heard) < c.config.Gone
+}
+
+// leaves reports whether a worker has said that it is leaving.
+func (c *Client) leaves(worker string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	return m != nil && m.status.Leaving
+}
+
 // alive reports whether a worker was heard of lately. The lock is held.
 func (c *Client) alive(m *member) bool {
 	return m != nil && !m.silent && time.Since(m.heard) < c.config.Gone
@@ -184,7 +213,7 @@ func (c *Client) gone(worker string) bool {
 	return m == nil || time.Since(m.heard) >= c.config.Gone
 }
 
-// Wait waits until there are so many workers.
+// Wait waits until there are so many workers that are not leaving.
 func (c *Client) Wait(ctx context.Context, workers int) error {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
@@ -192,7 +221,7 @@ func (c *Client) Wait(ctx context.Context, workers int) error {
 		c.mu.Lock()
 		changed := c.changed
 		c.mu.Unlock()
-		n := len(c.Workers())
+		n := len(c.takers())
 		if n >= workers {
 			return nil
 		}
@@ -265,15 +294,66 @@ func (c *Client) forget(x *partCopy) {
 	delete(c.copies, x.id)
 }
 
+// free forgets copies, and tells their workers. What does not arrive is done by renewals.
+func (c *Client) free(copies []*partCopy) {
+	ids := map[string][]uint64{}
+	for _, x := range copies {
+		c.forget(x)
+		ids[x.worker] = append(ids[x.worker], x.id)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for worker, copies := range ids {
+		wg.Go(func() {
+			r := releaseRequest{copies}
+			_, _ = c.call(ctx, worker, r.encode(c.id))
+		})
+	}
+	wg.Wait()
+}
+
+// background runs f beside everything else, and not at all if the client is closed.
+func (c *Client) background(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.wg.Go(f)
+	}
+}
+
 // lose notes that a copy is of no use any more.
 func (c *Client) lose(x *partCopy) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	x.lost = true
-	c.mu.Unlock()
+	c.wake()
+}
+
+// wake lets lost copies be looked for at once.
+func (c *Client) wake() {
 	select {
 	case c.kick <- struct{}{}:
 	default:
 	}
+}
+
+// rely gives up some copies if others are of use, and reports whether one is. Layers are appended
+// to at the same time, and none may give up the copies that another one relies on.
+func (c *Client) rely(on, giveUp []*partCopy) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.ContainsFunc(on, func(x *partCopy) bool { return !x.lost }) {
+		return false
+	}
+	for _, x := range on {
+		x.full = false
+	}
+	for _, x := range giveUp {
+		x.lost = true
+		c.wake()
+	}
+	return true
 }
 
 // isLost reports whether a copy is of no use any more.

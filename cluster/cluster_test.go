@@ -15,7 +15,7 @@ var bottomRight = attn.Options{Causal: attn.BottomRight}
 // The bits are those of one machine, whatever the number of workers, the format and the arithmetic.
 func TestSameBits(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 8} {
-		for _, format := range []attn.Format{attn.F32, attn.F16, attn.I8} {
+		for _, format := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				b := newBench(t, workers, quick)
 				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24, Format: format},
@@ -66,23 +66,75 @@ func TestValuesInKeys(t *testing.T) {
 	}
 }
 
-// Workers die while tokens come, and others take their place.
+// Workers die while tokens come, and others take their place. A single worker has no other: its
+// tokens are lost, which is an error and no wrong bit, and the next sequence goes on.
 func TestSameBitsWithKills(t *testing.T) {
-	for _, format := range []attn.Format{attn.F32, attn.I8} {
-		b := newBench(t, 4, quick)
-		x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 32, Format: format}, 4)
-		x.append(3000)
-		for i := range 4 {
-			name := fmt.Sprint("w", i)
-			b.kill(name)
-			x.append(100)
-			x.attend(0, 1, bottomRight)
-			x.attend(1, 3, bottomRight)
-			b.restart(name)
-			x.whole()
-			x.attend(1, 3, bottomRight)
+	for _, workers := range []int{1, 2, 4, 8} {
+		for _, format := range []attn.Format{attn.F32, attn.F16, attn.I8} {
+			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, workers, quick)
+				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24, Format: format},
+					4)
+				x.append(3000)
+				if workers == 1 {
+					x.loseAll()
+					return
+				}
+				for i := range min(workers, 3) {
+					name := fmt.Sprint("w", i)
+					killed := make(chan struct{})
+					go func() {
+						b.kill(name)
+						close(killed)
+					}()
+					must(t, x.appendAtOnce(100))
+					x.attendBoth()
+					<-killed
+					x.append(1)
+					x.attendBoth()
+					b.restart(name)
+					x.append(1)
+					x.whole()
+					x.attendBoth()
+				}
+			})
 		}
 	}
+}
+
+// attendBoth compares both layers, over I8 in both arithmetics.
+func (t *twin) attendBoth() {
+	t.Helper()
+	opt := bottomRight
+	t.attend(0, 1, opt)
+	t.attend(1, 3, opt)
+	if opt.Int8 = t.config.Format == attn.I8; opt.Int8 {
+		t.attend(0, 1, opt)
+		t.attend(1, 3, opt)
+	}
+}
+
+// loseAll kills the only worker.
+func (t *twin) loseAll() {
+	t.Helper()
+	t.attendBoth()
+	t.kill("w0")
+	t.restart("w0")
+	q := t.tensor(t.heads, 1, t.config.HeadDim)
+	dst := attn.BHLD(make([]float32, t.heads*t.config.ValueDim), 1, t.heads, 1, t.config.ValueDim)
+	err := t.far.Attend(context.Background(), 0, dst, q, &bottomRight)
+	if !errors.Is(err, ErrLost) {
+		t.Fatalf("the error is %v, want ErrLost", err)
+	}
+	sameBits(t, "dst", dst.Data, make([]float32, len(dst.Data)))
+	k, v := t.tensor(2, 1, t.config.HeadDim), t.tensor(2, 1, t.config.ValueDim)
+	if err := t.far.Append(context.Background(), 0, k, v); !errors.Is(err, ErrLost) {
+		t.Fatalf("the error is %v, want ErrLost", err)
+	}
+	next := t.twin(t.config, t.heads)
+	next.append(2000)
+	next.attendBoth()
 }
 
 // whole waits until all copies are there again.

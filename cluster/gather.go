@@ -37,6 +37,7 @@ type answer struct {
 	parts  []int // by their number in the call
 	copies []*partCopy
 	joins  []bool // to the part before it
+	cuts   int    // of the sequence, when it was asked
 	reply  attendReply
 	err    error
 }
@@ -173,6 +174,13 @@ func (g *gather) untried(i int) []*partCopy {
 func (g *gather) request(a *answer) []byte {
 	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q,
 		options: g.wire()}
+	g.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
+	a.cuts = g.cuts
+	for _, i := range a.parts {
+		p := &g.attendCall.parts[i]
+		p.epoch = p.sequencePart.epoch
+	}
+	g.mu.Unlock()
 	for n, i := range a.parts {
 		p := &g.attendCall.parts[i]
 		from := p.index * g.tokens

@@ -58,6 +58,7 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	case errors.Is(err, errGroup): // it may be asked again, without those that it was to join
 		p.tried = slices.DeleteFunc(p.tried, func(y *partCopy) bool { return y == x })
 		return nil
+	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
 	case errors.Is(err, errUnknown), errors.Is(err, errStale):
 		g.client.lose(x)
 	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
@@ -69,6 +70,14 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	}
 	p.cause = err
 	return nil
+}
+
+// cutSince reports whether epochs have changed since there were so many cuts, were changing then, or
+// are to change again.
+func (g *gather) cutSince(cuts int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return cuts%2 == 1 || g.cuts != cuts || g.broken
 }
 
 // keep takes a state, if it is one of the keys of so many parts and the call's rows. One of fewer

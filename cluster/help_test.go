@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 type bench struct {
 	testing.TB
 	url     string
+	memory  int64 // of workers that start
 	workers map[string]*Worker
 	links   map[string]*NATS
 	client  *Client
@@ -33,8 +35,8 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	s, err := embedded.Start(&server.Options{})
 	must(t, err)
 	t.Cleanup(func() { embedded.Stop(s) })
-	b := &bench{TB: t, url: s.ClientURL(), workers: map[string]*Worker{}, links: map[string]*NATS{},
-		rand: rand.New(rand.NewPCG(1, 2))}
+	b := &bench{TB: t, url: s.ClientURL(), memory: 1 << 30, workers: map[string]*Worker{},
+		links: map[string]*NATS{}, rand: rand.New(rand.NewPCG(1, 2))}
 	for i := range workers {
 		b.start(fmt.Sprint("w", i))
 	}
@@ -68,7 +70,7 @@ func (b *bench) dial() *NATS {
 func (b *bench) start(name string) *Worker {
 	b.Helper()
 	link := b.dial()
-	w, err := NewWorker(link, WorkerConfig{Name: name, Memory: 1 << 30, Threads: 1,
+	w, err := NewWorker(link, WorkerConfig{Name: name, Memory: b.memory, Threads: 1,
 		Announce: 100 * time.Millisecond})
 	must(b, err)
 	b.workers[name], b.links[name] = w, link
@@ -87,15 +89,23 @@ func (b *bench) kill(name string) {
 func (b *bench) restart(name string) {
 	b.Helper()
 	instance := b.start(name).instance
-	for range 500 {
-		for _, w := range b.client.Workers() {
-			if w.Instance == instance {
-				return
-			}
+	b.eventually("the client has heard of "+name, func() bool {
+		return slices.ContainsFunc(b.client.Workers(), func(w Status) bool {
+			return w.Instance == instance
+		})
+	})
+}
+
+// eventually waits until something is so.
+func (b *bench) eventually(what string, so func() bool) {
+	b.Helper()
+	for range 1000 {
+		if so() {
+			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	b.Fatal("the client has not heard of the worker for 5 seconds")
+	b.Fatalf("after 10 seconds it is not so that %s", what)
 }
 
 // twin is a sequence on the cluster, and the same in one store.

@@ -3,7 +3,10 @@ package cluster
 // A request begins with the magic number, whose last byte is the version, and with what it asks
 // for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
 // code.
-const messageMagic = 0x016d4361 // "aCm\x01"
+const (
+	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x02"
+	messageVersion = 2
+)
 
 // What requests ask for.
 const (
@@ -42,7 +45,8 @@ func beginRequest(op uint8, client clientID) *encoder {
 func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
 	d = &decoder{data: data}
 	if magic := d.u32(); magic != messageMagic {
-		d.refuse("a request begins with %08x, want %08x: version 1", magic, messageMagic)
+		d.refuse("a request begins with %08x, want %08x: version %d", magic, messageMagic,
+			messageVersion)
 	}
 	op = d.u8()
 	if op < opCreate || op >= ops {
@@ -93,8 +97,8 @@ func (d *decoder) fault(worker string) error {
 func decodeReply(worker string, data []byte) (*decoder, error) {
 	d := &decoder{data: data}
 	if magic := d.u32(); magic != messageMagic {
-		d.refuse("worker %s: a reply begins with %08x, want %08x: version 1", worker, magic,
-			messageMagic)
+		d.refuse("worker %s: a reply begins with %08x, want %08x: version %d", worker, magic,
+			messageMagic, messageVersion)
 	}
 	if err := d.fault(worker); err != nil {
 		return nil, err

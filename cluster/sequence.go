@@ -37,7 +37,9 @@ type Sequence struct {
 	mu       sync.Mutex
 	released bool
 	lengths  []int
-	broken   bool // an append failed, so copies may have more than lengths say
+	taken    []int // as lengths, with what an append that is running has brought to copies
+	broken   bool  // an append failed, so copies may have more than lengths say
+	cuts     int   // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
 }
 
@@ -46,6 +48,11 @@ type sequencePart struct {
 	index  int
 	epoch  uint32
 	copies []*partCopy
+	moving chan struct{} // has an element while a copy is made
+}
+
+func newSequencePart(index int) *sequencePart {
+	return &sequencePart{index: index, moving: make(chan struct{}, 1)}
 }
 
 // NewSequence returns a sequence without tokens. Parts are placed when tokens come.
@@ -64,7 +71,8 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	}
 	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment,
 		shape:   shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValuesInKeys},
-		lengths: make([]int, s.Layers), layers: make([]sync.Mutex, s.Layers)}
+		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
+		layers: make([]sync.Mutex, s.Layers)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -131,17 +139,34 @@ func (c *Client) doubt(x *partCopy) int {
 // check makes sure that the sequence can be used, and mends what a failed append has left.
 func (s *Sequence) check(ctx context.Context, layer int) error {
 	s.mu.Lock()
-	released, broken := s.released, s.broken
+	released := s.released
 	s.mu.Unlock()
 	switch {
 	case released:
 		return fail(attn.ErrClosed, "the sequence was released")
 	case layer < 0 || layer >= len(s.layers):
 		return fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(s.layers)-1)
-	case broken:
-		return s.cut(ctx, -1)
 	}
-	return nil
+	return s.mend(ctx)
+}
+
+// mend makes copies have again what lengths say, if an append has failed.
+func (s *Sequence) mend(ctx context.Context) error {
+	if !s.isBroken() {
+		return nil
+	}
+	s.change.Lock()
+	defer s.change.Unlock()
+	if !s.isBroken() {
+		return nil // somebody else has mended it
+	}
+	return s.cut(ctx, -1)
+}
+
+func (s *Sequence) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
 }
 
 // Release lets workers free the tokens. Afterwards every method returns [attn.ErrClosed].
@@ -159,25 +184,30 @@ func (s *Sequence) Release() {
 	s.freeParts(parts)
 }
 
-// freeParts tells the workers of some parts that they are not needed any more. What does not arrive
-// is done by renewals.
+// freeParts tells the workers of some parts that they are not needed any more.
 func (s *Sequence) freeParts(parts []*sequencePart) {
-	c := s.client
-	free := map[string][]uint64{}
+	var all []*partCopy
+	s.mu.Lock()
 	for _, p := range parts {
-		for _, x := range p.copies {
-			c.forget(x)
-			free[x.worker] = append(free[x.worker], x.id)
+		all = append(all, p.copies...)
+	}
+	s.mu.Unlock()
+	s.client.free(all)
+}
+
+// sweep frees the copies of a part that are of no use any more.
+func (s *Sequence) sweep(p *sequencePart) {
+	var lost []*partCopy
+	s.mu.Lock()
+	p.copies = slices.DeleteFunc(slices.Clone(p.copies), func(x *partCopy) bool {
+		if s.client.isLost(x) {
+			lost = append(lost, x)
+			return true
 		}
+		return false
+	})
+	s.mu.Unlock()
+	if len(lost) > 0 {
+		s.client.background(func() { s.client.free(lost) })
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Patience)
-	var wg sync.WaitGroup
-	for worker, copies := range free {
-		wg.Go(func() {
-			r := releaseRequest{copies}
-			_, _ = c.call(ctx, worker, r.encode(c.id))
-		})
-	}
-	wg.Wait()
-	cancel()
 }

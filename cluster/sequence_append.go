@@ -30,6 +30,9 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 	}
 	s.layers[layer].Lock()
 	defer s.layers[layer].Unlock()
+	if err := s.mend(ctx); err != nil { // what another append has left meanwhile
+		return err
+	}
 	err := s.appendAll(ctx, layer, k, v)
 	if err != nil {
 		s.mu.Lock()
@@ -74,32 +77,55 @@ func empty(x *attn.Tensor) bool {
 	return x.Data == nil && x.B|x.H|x.L|x.D|x.SB|x.SH|x.SL == 0
 }
 
-// appendAll appends message by message. A message is of one part.
+// appendAll appends, and makes room where no worker of a part has memory left.
 func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
+	length := s.Len(layer)
+	for {
+		full, err := s.appendSome(ctx, layer, length, k, v)
+		if full == nil || !errors.Is(err, attn.ErrCapacity) {
+			return err
+		}
+		if err := s.makeRoom(ctx, full, err); err != nil {
+			return err
+		}
+	}
+}
+
+// appendSome appends message by message what copies have not yet: k and v begin at a length.
+// A message is of one part. With an error it returns the part that has it.
+func (s *Sequence) appendSome(ctx context.Context, layer, length int,
+	k, v attn.Tensor) (*sequencePart, error) {
 	s.change.RLock()
 	defer s.change.RUnlock()
 	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.values())
 	s.mu.Lock()
-	length := s.lengths[layer]
+	now, at := s.lengths[layer], s.taken[layer]-length
 	s.mu.Unlock()
-	for at := 0; at < k.L; {
+	if now != length {
+		return nil, fail(attn.ErrLength, "layer %d has %d tokens, want %d: it was truncated meanwhile",
+			layer, now, length)
+	}
+	for at < k.L {
 		position := (length + at) % s.tokens
 		n := min(k.L-at, s.tokens-position, max(1, s.client.config.Chunk/perToken))
 		p, err := s.part(ctx, (length+at)/s.tokens)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
 			k: gatherTokens(&k, at, n), v: gatherTokens(&v, at, n)}
 		if err := s.toAll(ctx, p, r.encode(s.client.id), position+n); err != nil {
-			return err
+			return p, err
 		}
 		at += n
+		s.mu.Lock()
+		s.taken[layer] = length + at
+		s.mu.Unlock()
 	}
 	s.mu.Lock()
 	s.lengths[layer] = length + k.L
 	s.mu.Unlock()
-	return nil
+	return nil, nil
 }
 
 // gatherTokens copies tokens out of a view, the heads of each side by side.
@@ -130,11 +156,11 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	if p != nil {
 		return p, nil
 	}
-	p = &sequencePart{index: i}
+	p = newSequencePart(i)
 	c := s.client
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		for _, worker := range rank(c.Workers(), s.id, i) {
+		for _, worker := range rank(c.takers(), s.id, i) {
 			if len(p.copies) == c.config.Copies {
 				break
 			}
@@ -209,11 +235,22 @@ const copyField = 4 + 1 + len(clientID{})
 // more. The copies that take it answer with a length if one is given. It is an error if none takes
 // it, and then all stay.
 func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, length int) error {
-	c := s.client
-	copies := s.good(p)
-	if len(copies) == 0 {
-		return s.lostError(p, fail(errUnknown, "no copy is left"))
+	for {
+		copies := s.good(p)
+		if len(copies) == 0 {
+			return s.lostError(p, fail(errUnknown, "no copy is left"))
+		}
+		again, err := s.conclude(p, copies, s.sendAll(ctx, copies, request, length))
+		if !again || ctx.Err() != nil {
+			return err
+		}
 	}
+}
+
+// sendAll sends a request to copies, and waits for as long as it makes sense.
+func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, request []byte,
+	length int) map[*partCopy]outcome {
+	c := s.client
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, 64)
@@ -223,33 +260,35 @@ func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, l
 		go c.insist(calls, x, own, length, outcomes)
 	}
 	state := map[*partCopy]outcome{}
-	taken, final := 0, 0
+	taken, full, final := 0, 0, 0
 	var patience <-chan time.Time
 	for final < len(copies) {
-		if taken > 0 && patience == nil {
+		if taken+full > 0 && patience == nil {
 			patience = time.After(c.config.Patience)
 		}
-		stop := false
 		select {
 		case o := <-outcomes:
 			state[o.copy] = o
+			switch {
+			case !o.final:
+			case o.err == nil:
+				taken++
+			case errors.Is(o.err, attn.ErrCapacity):
+				full++
+			}
 			if o.final {
 				final++
 			}
-			if o.final && o.err == nil {
-				taken++
-			}
 		case <-patience:
-			stop = true
+			return state
 		case <-ctx.Done():
-			stop = true
+			return state
 		}
-		if stop || taken > 0 && s.settled(copies, state) || taken == 0 && s.hopeless(copies, state) {
-			break
+		if taken > 0 && s.settled(copies, state) || taken == 0 && s.hopeless(copies, state) {
+			return state
 		}
 	}
-	cancel()
-	return s.conclude(p, copies, state, taken)
+	return state
 }
 
 // settled reports whether nothing more is to be waited for where one copy has taken a request:
@@ -273,34 +312,49 @@ func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) boo
 	return true
 }
 
-// conclude gives up the copies that have not taken a request that others took.
-func (s *Sequence) conclude(p *sequencePart, copies []*partCopy, state map[*partCopy]outcome,
-	taken int) (err error) {
-	lost := 0
+// conclude gives up the copies that have not taken a request that others took. If those that took
+// it are of no use any more, the request is to be sent again.
+func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
+	state map[*partCopy]outcome) (again bool, err error) {
+	c := s.client
+	var took, others []*partCopy
+	lost, full := 0, false
 	for _, x := range copies {
 		o := state[x]
 		if o.final && o.err == nil {
+			took = append(took, x)
 			continue
 		}
+		others = append(others, x)
 		gone := errors.Is(o.err, errUnknown) || errors.Is(o.err, errStale)
-		if taken > 0 || gone {
-			s.client.lose(x)
+		if gone {
+			c.lose(x)
 		}
-		if gone || s.client.gone(x.worker) {
+		if gone || c.gone(x.worker) {
 			lost++
 		}
 		if o.err == nil {
 			o.err = fail(ErrUnavailable, "worker %s has not answered", x.worker)
 		}
-		err = o.err
+		if now := errors.Is(o.err, attn.ErrCapacity); now || !full {
+			full, err = now, o.err
+		}
 	}
 	switch {
-	case taken > 0:
-		return nil
+	case c.rely(took, others):
+		if len(others) > 0 {
+			s.sweep(p)
+		}
+		return false, nil
+	case len(took) > 0:
+		return true, fail(ErrUnavailable, "the copies that took a request were lost: %v", err)
 	case lost == len(copies):
-		return s.lostError(p, err)
+		return false, s.lostError(p, err)
 	}
-	return err
+	if full {
+		c.noteFull(others)
+	}
+	return false, err
 }
 
 // insist sends a request to a copy until the worker says yes or no.

@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/seed-1415985d/attn"
 )
 
-// repairAlways makes lost copies again.
+// repairAlways makes lost copies again, and moves those that cannot stay where they are.
 func (c *Client) repairAlways() {
 	c.every(max(c.config.Patience/2, 10*time.Millisecond), c.kick, func() {
 		c.mu.Lock()
@@ -23,6 +27,9 @@ func (c *Client) repairAlways() {
 
 // repair makes the missing copies of all parts, as far as there are workers for them.
 func (s *Sequence) repair(ctx context.Context) {
+	mend, cancel := context.WithTimeout(ctx, 4*s.client.config.Patience)
+	_ = s.mend(mend) // if it fails, copies wait until it works
+	cancel()
 	s.mu.Lock()
 	parts := slices.Clone(s.parts)
 	s.mu.Unlock()
@@ -30,62 +37,174 @@ func (s *Sequence) repair(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.repairPart(ctx, p)
+		select {
+		case p.moving <- struct{}{}:
+			s.repairPart(ctx, p)
+			<-p.moving
+		default: // a copy is being made
+		}
 	}
 }
 
-// repairPart makes one more copy of a part, if too few of its copies are on workers that live.
+// repairPart makes one more copy of a part, if too few of its copies are on workers that stay.
 func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 	c := s.client
-	good, has := s.good(p), map[string]bool{}
-	alive := 0
+	s.sweep(p)
+	good := s.good(p)
+	alive, staying := 0, 0
 	for _, x := range good {
-		has[x.worker] = true
 		if !c.gone(x.worker) {
 			alive++
 		}
+		if c.stays(x.worker) {
+			staying++
+		}
 	}
-	if alive == 0 || alive >= c.config.Copies {
+	switch {
+	case alive == 0:
+	case staying < c.config.Copies:
+		s.addCopy(ctx, p, staying)
+	case len(good) > c.config.Copies:
+		s.trim(p)
+	default:
+		s.level(ctx, p)
+	}
+}
+
+// addCopy makes a copy of a part where there is memory for it to grow, or for the last copy, whose
+// worker leaves, where there is any. Without another worker, those that leave keep none if another
+// copy stays.
+func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
+	c := s.client
+	others := s.without(p, c.takers())
+	if len(others) == 0 && staying > 0 {
+		s.giveUp(p, func(good []*partCopy) []*partCopy {
+			return slices.DeleteFunc(good, func(x *partCopy) bool { return !c.leaves(x.worker) })
+		})
 		return
 	}
-	for _, worker := range rank(c.Workers(), s.id, p.index) {
-		if !has[worker] {
-			s.copyTo(ctx, p, good[0], worker)
+	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
+		_, enough := s.needs(p)
+		return w.Free() < enough || c.hasRefused(w.Worker)
+	}), s.id, p.index)
+	if staying == 0 && len(targets) == 0 {
+		targets = s.roomiest(ctx, p)
+	}
+	for _, worker := range targets {
+		if s.moveTo(ctx, p, worker) {
 			return
 		}
 	}
 }
 
+// moveTo makes a copy of a part on a worker, and gives up those that are too many then.
+func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) bool {
+	c := s.client
+	err := s.copyTo(ctx, p, worker)
+	if errors.Is(err, attn.ErrCapacity) {
+		c.mu.Lock()
+		if m := c.members[worker]; m != nil {
+			m.refused = time.Now().Add(8 * c.config.Patience)
+		}
+		c.mu.Unlock()
+	}
+	if err != nil {
+		return false
+	}
+	s.trim(p)
+	return true
+}
+
+// hasRefused reports whether a worker had no memory for a copy a while ago.
+func (c *Client) hasRefused(worker string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	return m != nil && m.refused.After(now())
+}
+
+// What share of its memory a worker uses that is nearly full, and at most one that a copy moves to
+// from there, with that copy. What is between them keeps copies from going back and forth.
+const (
+	nearlyFull  = 0.9
+	fairlyEmpty = 0.7
+)
+
+// level moves a copy of a part away from a worker that is nearly full, to one where it would be
+// placed now. The next one waits until workers have announced what has become of it.
+func (s *Sequence) level(ctx context.Context, p *sequencePart) {
+	c := s.client
+	if time.Since(c.levelled) < c.config.Gone {
+		return
+	}
+	takers := c.takers()
+	if !slices.ContainsFunc(s.good(p), func(x *partCopy) bool { return c.share(x.worker, 0) > nearlyFull }) {
+		return
+	}
+	least, _ := s.needs(p)
+	first := rank(takers, s.id, p.index)
+	first = first[:min(len(first), c.config.Copies)]
+	for _, w := range s.without(p, takers) {
+		if slices.Contains(first, w.Worker) && c.share(w.Worker, least) < fairlyEmpty {
+			c.levelled = time.Now()
+			s.moveTo(ctx, p, w.Worker)
+			return
+		}
+	}
+}
+
+// share is how much of its memory a worker uses, with some bytes more.
+func (c *Client) share(worker string, more int64) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	if m == nil || m.status.Memory == 0 {
+		return 0
+	}
+	return 1 - float64(m.status.Free()-more)/float64(m.status.Memory)
+}
+
+// errMeanwhile: a copy was made of what a sequence has no more.
+var errMeanwhile = errors.New("cluster: the sequence has changed meanwhile")
+
 // copyTo makes a copy of a part on a worker: most of it while appends go on, the rest while they
 // wait.
-func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, source *partCopy, worker string) {
+func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) error {
 	c := s.client
+	good := s.good(p)
+	if len(good) == 0 {
+		return errMeanwhile
+	}
+	source := good[0]
 	s.mu.Lock()
-	epoch := p.epoch
-	at := *p
+	at := sequencePart{index: p.index, epoch: p.epoch}
 	s.mu.Unlock()
 	x, err := s.create(ctx, &at, worker)
 	if err != nil {
-		return
+		return err
 	}
-	r := copyRequest{copy: x.id, epoch: epoch, from: source.worker, source: source.id}
+	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
 	lengths, err := c.copy(ctx, worker, &r, copyPatience)
 	if err == nil {
 		s.change.Lock()
 		defer s.change.Unlock()
 		s.mu.Lock()
-		want := s.lengthsIn(p, s.lengths)
-		valid := !s.released && p.epoch == epoch && slices.Contains(s.parts, p) && !s.broken
+		want := s.lengthsIn(p, s.taken)
+		valid := !s.released && p.epoch == at.epoch && slices.Contains(s.parts, p) && !s.broken
 		s.mu.Unlock()
 		if valid && !slices.Equal(lengths, want) {
 			lengths, err = c.copy(ctx, worker, &r, 4*c.config.Patience)
 		}
 		if valid && err == nil && slices.Equal(lengths, want) && !c.isLost(source) && !c.isLost(x) {
 			s.join(p, x)
-			return
+			return nil
 		}
 	}
-	c.forget(x) // and the worker frees it at the next renewal
+	c.background(func() { c.free([]*partCopy{x}) })
+	if err == nil {
+		err = errMeanwhile
+	}
+	return err
 }
 
 // copy lets a worker copy, and returns how many tokens it has then.
@@ -101,18 +220,41 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	return lengths, d.end()
 }
 
-// join counts on a copy from now on, in the place of those that are lost or whose worker is dead.
+// join counts on a copy from now on.
 func (s *Sequence) join(p *sequencePart, x *partCopy) {
-	c := s.client
-	good := []*partCopy{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, old := range p.copies {
-		if c.isLost(old) || c.gone(old.worker) {
-			c.forget(old)
-			continue
-		}
-		good = append(good, old)
+	p.copies = append(slices.Clone(p.copies), x)
+	s.mu.Unlock()
+	s.sweep(p)
+}
+
+// trim gives up the copies of a part that are too many: those of workers that are dead or leave,
+// then those of the fullest.
+func (s *Sequence) trim(p *sequencePart) {
+	c := s.client
+	s.giveUp(p, func(good []*partCopy) []*partCopy {
+		slices.SortStableFunc(good, func(a, b *partCopy) int {
+			switch stays := c.stays(a.worker); {
+			case stays == c.stays(b.worker):
+				return cmp.Compare(c.share(a.worker, 0), c.share(b.worker, 0))
+			case stays:
+				return -1
+			}
+			return 1
+		})
+		return good[min(c.config.Copies, len(good)):]
+	})
+}
+
+// giveUp gives up some of a part's copies, while nobody appends to them.
+func (s *Sequence) giveUp(p *sequencePart, which func(good []*partCopy) []*partCopy) {
+	if len(which(s.good(p))) == 0 {
+		return
 	}
-	p.copies = append(good, x)
+	s.change.Lock()
+	defer s.change.Unlock()
+	for _, x := range which(s.good(p)) {
+		s.client.lose(x)
+	}
+	s.sweep(p)
 }

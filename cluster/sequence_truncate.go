@@ -21,15 +21,15 @@ func (s *Sequence) Truncate(ctx context.Context, n int) error {
 	if n < 0 || n > longest {
 		return fail(attn.ErrLength, "n is %d, want 0 to %d, the positions of the tokens", n, longest)
 	}
+	s.change.Lock()
+	defer s.change.Unlock()
 	return s.cut(ctx, n)
 }
 
 // cut leaves n tokens, or if n is negative those that lengths say: what of an append went to copies
 // before it failed goes away. Parts that change begin a new epoch, so that what of the past still
-// comes is refused.
+// comes is refused. The lock of changes is held.
 func (s *Sequence) cut(ctx context.Context, n int) error {
-	s.change.Lock()
-	defer s.change.Unlock()
 	s.mu.Lock()
 	lengths, longest := slices.Clone(s.lengths), 0
 	for i := range lengths {
@@ -42,9 +42,15 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 	keep := min(len(s.parts), (longest+s.tokens-1)/s.tokens)
 	parts, free := slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
 	// From here on the tokens are gone for the caller, whatever becomes of the messages.
-	s.lengths, s.broken = lengths, true
+	s.lengths, s.taken, s.broken = lengths, slices.Clone(lengths), true
 	s.parts = s.parts[:keep]
+	s.cuts++
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.cuts++
+		s.mu.Unlock()
+	}()
 	for i := min(len(parts), shortest/s.tokens); i < len(parts); i++ {
 		if err := s.cutPart(ctx, parts[i], lengths); err != nil {
 			s.freeParts(free)

@@ -63,6 +63,7 @@ type Worker struct {
 
 	mu      sync.Mutex
 	closed  bool
+	leaving bool // it takes no new copies
 	copies  int
 	layers  int // of all copies
 	clients map[clientID]*owner
@@ -118,9 +119,11 @@ func (w *Worker) Close() {
 // Status is what the worker announces.
 func (w *Worker) Status() Status {
 	s := Status{Worker: w.config.Name, Instance: w.instance, Memory: w.config.Memory,
-		Used: w.arena.bytes(), Running: len(w.running), Calls: w.calls.Load(),
-		Refused: w.refused.Load(), Malformed: w.malformed.Load(), Kernels: attn.Implementation()}
+		Running: len(w.running), Calls: w.calls.Load(), Refused: w.refused.Load(),
+		Malformed: w.malformed.Load(), Kernels: attn.Implementation()}
+	s.Used, s.Spare = w.arena.bytes()
 	w.mu.Lock()
+	s.Leaving = w.leaving
 	s.Clients, s.Copies, s.Sequences = len(w.clients), w.copies, w.sequences()
 	var parts []*part
 	for _, o := range w.clients {
@@ -237,6 +240,9 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	o := w.owner(client, r.lease)
 	if o.copies[r.copy] != nil {
 		return beginReply().data, nil // it came twice
+	}
+	if w.leaving {
+		return nil, fail(ErrUnavailable, "the worker is leaving, and takes no new copies")
 	}
 	if w.copies >= w.config.Copies {
 		return nil, fail(ErrLimit, "%d copies are here, want at most %d", w.copies, w.config.Copies)

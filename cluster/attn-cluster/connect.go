@@ -53,8 +53,28 @@ func (c *connection) dial(name string) (*cluster.NATS, error) {
 	if c.cert != "" {
 		options = append(options, nats.ClientCert(c.cert, c.certKey))
 	}
-	return cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix, Options: options,
+	link, err := cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix, Options: options,
 		MaxMessage: int(c.message)})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.refusal(link); err != nil {
+		_ = link.Close() // which never fails
+		return nil, err
+	}
+	return link, nil
+}
+
+// refusal is what the server has refused until now, such as to subscribe to the prefix.
+func (c *connection) refusal(link *cluster.NATS) error {
+	err := link.Conn().Flush()
+	if last := link.Conn().LastError(); last != nil {
+		err = last
+	}
+	if err != nil {
+		return fmt.Errorf("prefix %s at %s: %w", c.prefix, c.url, err)
+	}
+	return nil
 }
 
 // byteCount is a flag like 8GiB, 500MB or 4096.

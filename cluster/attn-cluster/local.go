@@ -29,9 +29,10 @@ type local struct {
 // localConfig says what there is.
 type localConfig struct {
 	workers int
-	memory  int64 // of each
-	threads int   // of each
-	monitor bool  // workers have metrics
+	memory  int64    // of each
+	threads int      // of each
+	monitor bool     // workers have metrics
+	env     []string // of workers, beside that of this process
 	client  cluster.ClientConfig
 }
 
@@ -74,12 +75,20 @@ func (l *local) start(name string) error {
 	if l.monitor {
 		args = append(args, "-http", "127.0.0.1:0")
 	}
-	c, err := startChild("worker "+name+" serves", args...)
+	c, err := startChildWith(l.env, "worker "+name+" serves", args...)
 	if err != nil {
 		return err
 	}
 	l.workers[name] = c
 	return nil
+}
+
+// leave asks a worker to hand on what it has, and to end then. It has ended when its exited is
+// closed.
+func (l *local) leave(name string) (*child, error) {
+	c := l.workers[name]
+	delete(l.workers, name)
+	return c, terminate(c.Process)
 }
 
 // kill ends a worker as a crash does.
@@ -167,11 +176,17 @@ type child struct {
 
 // startChild starts a child and waits until it says that it is ready.
 func startChild(ready string, args ...string) (*child, error) {
+	return startChildWith(nil, ready, args...)
+}
+
+// startChildWith adds to the environment of a child.
+func startChildWith(env []string, ready string, args ...string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{Cmd: exec.Command(program, args...), exited: make(chan struct{})}
+	c.Env = append(c.Environ(), env...)
 	var errs strings.Builder
 	c.Stderr = &errs
 	stdin, err := c.StdinPipe()

@@ -20,10 +20,14 @@ import (
 	"syscall"
 )
 
-func main() {
+func main() { os.Exit(untilSignal(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// untilSignal runs a command, which ends early when a signal comes. A second one ends the program
+// at once.
+func untilSignal(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	os.Exit(realMain(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	context.AfterFunc(ctx, stop)
+	return realMain(ctx, args, stdout, stderr)
 }
 
 const usage = `attn-cluster keeps the keys and values of long sequences on many machines.

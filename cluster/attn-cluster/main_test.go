@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ const asCommand = "ATTN_CLUSTER_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(realMain(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(untilSignal(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if err := os.Setenv(asCommand, "1"); err != nil {
 		panic(err)
@@ -90,6 +89,7 @@ func TestUsage(t *testing.T) {
 		"serve":                       "attn-cluster serve: -memory is not set, want how many bytes of",
 		"serve -memory much":          "want a number of bytes like 8GiB, 500MB or 4096",
 		"serve -memory 1 -tls-cert x": `-tls-cert is "x" and -tls-key "", want both or none`,
+		"serve -memory 1 -drain -1s":  "-drain is -1s, want 0 or more",
 		"status -wait soon":           "-wait",
 		"demo -tokens 100":            "-tokens is 100 and -steps 50, want at least 16384 and 3",
 		"demo -steps 2":               "-steps 2",

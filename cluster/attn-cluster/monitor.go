@@ -49,6 +49,15 @@ var workerMetrics = []struct {
 		func(s *cluster.Status) float64 { return float64(s.Memory) }),
 	gauge("used_bytes", "Bytes that are taken from the system.",
 		func(s *cluster.Status) float64 { return float64(s.Used) }),
+	gauge("spare_bytes", "Bytes of used_bytes that have no tokens, for more of the same shape.",
+		func(s *cluster.Status) float64 { return float64(s.Spare) }),
+	gauge("leaving", "1 if the worker hands on what it has, to end then.",
+		func(s *cluster.Status) float64 {
+			if s.Leaving {
+				return 1
+			}
+			return 0
+		}),
 	gauge("sequences", "Sequences with parts here.",
 		func(s *cluster.Status) float64 { return float64(s.Sequences) }),
 	gauge("copies", "Copies of parts.",
@@ -133,7 +142,10 @@ func startMonitor(address string, t *observed, w *cluster.Worker) (*monitor, err
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(linkMetrics(t.NATS)...)
 	ready := health.NewChecker(health.WithCacheDuration(0), health.WithCheck(health.Check{
-		Name: "nats", Check: func(context.Context) error { return connected(t.NATS) }}))
+		Name: "nats", Check: func(context.Context) error { return connected(t.NATS) }}),
+		health.WithCheck(health.Check{Name: "worker", Check: func(context.Context) error {
+			return staying(w)
+		}}))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
 	mux.Handle("/healthz", health.NewHandler(health.NewChecker()))
@@ -151,6 +163,14 @@ func startMonitor(address string, t *observed, w *cluster.Worker) (*monitor, err
 func connected(t *cluster.NATS) error {
 	if !t.Conn().IsConnected() {
 		return errors.New("there is no connection")
+	}
+	return nil
+}
+
+// staying reports as an error that a worker takes no new copies.
+func staying(w *cluster.Worker) error {
+	if w.Status().Leaving {
+		return errors.New("the worker is leaving")
 	}
 	return nil
 }

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
@@ -25,11 +28,28 @@ func scrape(c *child) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	return singles(families), nil
+}
+
+// singles are the metrics that are one number.
+func singles(families map[string]*dto.MetricFamily) map[string]float64 {
 	values := map[string]float64{}
 	for name, f := range families {
 		if m := f.GetMetric()[0]; len(f.GetMetric()) == 1 {
 			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
-	return values, nil
+	return values
+}
+
+// ownMetrics is what the system says about this process.
+func ownMetrics() (map[string]float64, error) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all, err := r.Gather()
+	families := map[string]*dto.MetricFamily{}
+	for _, f := range all {
+		families[f.GetName()] = f
+	}
+	return singles(families), err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
@@ -13,9 +14,9 @@ import (
 
 const serveAbout = `attn-cluster serve -memory 8GiB
 
-Keeps tokens for clients of package cluster, and attends over them, until a signal ends it. Calls
-that are running are answered first; what it keeps is gone then, and clients make new copies of it
-on other workers.
+Keeps tokens for clients of package cluster, and attends over them, until a signal comes. Then it
+leaves: clients make what it keeps again on other workers, and it ends when they have done so, or
+after -drain. A second signal ends it at once.
 
 `
 
@@ -24,6 +25,7 @@ type serveOptions struct {
 	connection
 	worker cluster.WorkerConfig
 	http   string
+	drain  time.Duration
 	child  bool
 }
 
@@ -44,6 +46,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
 	fs.StringVar(&o.http, "http", "", "`address` of /metrics, /healthz and /readyz, like :9090; none "+
 		"without")
+	fs.DurationVar(&o.drain, "drain", 25*time.Second, "longest `time` from a signal on to hand on "+
+		"what is kept; 0 to end at once")
 	fs.BoolVar(&o.child, "child", false, "end when standard input does, as children should")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
@@ -51,21 +55,23 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if memory == 0 {
 		return usagef("-memory is not set, want how many bytes of keys and values there may be")
 	}
+	if o.drain < 0 {
+		return usagef("-drain is %v, want 0 or more", o.drain)
+	}
 	w.Memory, w.Reply = int64(memory), int(reply)
+	wanted, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	if o.child {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			cancel()
 		}()
 	}
-	return o.serve(ctx, stdout)
+	return o.serve(ctx, wanted, stdout)
 }
 
-// serve is a worker until ctx ends.
-func (o *serveOptions) serve(ctx context.Context, stdout io.Writer) error {
+// serve is a worker until ctx ends, and then leaves for as long as it is wanted.
+func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) error {
 	link, err := o.dial("attn-cluster worker " + o.worker.Name)
 	if err != nil {
 		return err
@@ -77,6 +83,9 @@ func (o *serveOptions) serve(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	defer w.Close()
+	if err := o.refusal(link); err != nil {
+		return err
+	}
 	if o.http != "" {
 		m, err := startMonitor(o.http, observed, w)
 		if err != nil {
@@ -87,9 +96,30 @@ func (o *serveOptions) serve(ctx context.Context, stdout io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "worker %s serves %s of tokens with %s kernels\n", o.worker.Name,
 		size(o.worker.Memory), attn.Implementation())
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+		err = o.leave(wanted, w, stdout)
+	case <-wanted.Done():
+	}
 	w.Close()
 	fmt.Fprintf(stdout, "worker %s has stopped\n", o.worker.Name)
+	return err
+}
+
+// leave lets clients make elsewhere what a worker keeps. It is an error if they have not.
+func (o *serveOptions) leave(wanted context.Context, w *cluster.Worker, stdout io.Writer) error {
+	if o.drain == 0 {
+		return nil
+	}
+	if copies := w.Status().Copies; copies > 0 {
+		fmt.Fprintf(stdout, "worker %s leaves within %v: it hands on %d copies; a second signal ends it "+
+			"at once\n", o.worker.Name, o.drain, copies)
+	}
+	ctx, cancel := context.WithTimeout(wanted, o.drain)
+	defer cancel()
+	if err := w.Drain(ctx); err != nil && wanted.Err() == nil {
+		return fmt.Errorf("worker %s has not handed on everything: %w", o.worker.Name, err)
+	}
 	return nil
 }
 

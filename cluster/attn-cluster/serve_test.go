@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
@@ -51,7 +52,7 @@ func get(t *testing.T, out *output, page string) (status int, text string) {
 func TestServe(t *testing.T) {
 	url := startServer(t, server.Options{})
 	out, stop := serve(t, "-url", url, "-name", "one", "-memory", "64MiB", "-http", "127.0.0.1:0",
-		"-announce", "50ms", "-prefix", "tenant.a")
+		"-announce", "50ms", "-prefix", "tenant.a", "-drain", "0")
 	link, err := cluster.DialNATS(cluster.NATSConfig{URL: url, Prefix: "tenant.a"})
 	must(t, err)
 	defer func() { _ = link.Close() }()
@@ -68,7 +69,7 @@ func TestServe(t *testing.T) {
 	for _, want := range []string{`attn_cluster_worker_info{kernels="`, `worker="one"} 1`,
 		"attn_cluster_memory_bytes 6.7108864e+07\n", "attn_cluster_tokens 100\n",
 		"attn_cluster_copies 1\n", "attn_cluster_sequences 1\n", "attn_cluster_clients 1\n",
-		"attn_cluster_malformed_total 0\n", "attn_cluster_call_seconds_count", "go_goroutines",
+		"attn_cluster_malformed_total 0\n", "attn_cluster_leaving 0\n", "attn_cluster_spare_bytes ", "attn_cluster_call_seconds_count", "go_goroutines",
 		"attn_cluster_nats_in_bytes_total", "attn_cluster_nats_reconnects_total 0\n"} {
 		if status != 200 || !strings.Contains(metrics, want) {
 			t.Errorf("/metrics has status %d and no %q:\n%s", status, want, metrics)
@@ -83,11 +84,137 @@ func TestServe(t *testing.T) {
 		t.Errorf("/other has status %d, want 404", status)
 	}
 	status, list, _ := call(t, "status", "-url", url, "-prefix", "tenant.a", "-wait", "300ms")
-	if status != 0 || !strings.Contains(list, " one ") || !strings.Contains(list, "64 MiB") {
+	if status != 0 || !strings.Contains(list, " one ") || !strings.Contains(list, "64 MiB") ||
+		!strings.Contains(list, " serving\n") {
 		t.Errorf("status %d lists\n%s", status, list)
 	}
 	if status := stop(); status != 0 || !strings.Contains(out.String(), "worker one has stopped\n") {
 		t.Errorf("the worker ended with %d and\n%s", status, out)
+	}
+}
+
+// keeper is a client with a sequence of one part, with one copy.
+type keeper struct {
+	t      *testing.T
+	client *cluster.Client
+	*cluster.Sequence
+}
+
+func newKeeper(t *testing.T, url string, workers int) *keeper {
+	t.Helper()
+	link, err := cluster.DialNATS(cluster.NATSConfig{URL: url})
+	must(t, err)
+	t.Cleanup(func() { _ = link.Close() })
+	client, err := cluster.NewClient(link, cluster.ClientConfig{Copies: 1})
+	must(t, err)
+	t.Cleanup(client.Close)
+	must(t, client.Wait(t.Context(), workers))
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8})
+	must(t, err)
+	k := &keeper{t, client, s}
+	k.append()
+	return k
+}
+
+func (k *keeper) append() {
+	k.t.Helper()
+	x := attn.BHLD(make([]float32, 8), 1, 1, 1, 8)
+	must(k.t, k.Append(k.t.Context(), 0, x, x))
+	must(k.t, k.Attend(k.t.Context(), 0, x, x, nil))
+}
+
+// TestLeave ends the worker that has the only copy: the other one takes it over.
+func TestLeave(t *testing.T) {
+	url := startServer(t, server.Options{})
+	workers := map[string]*output{}
+	stops := map[string]func() int{}
+	for _, name := range []string{"one", "two"} {
+		workers[name], stops[name] = serve(t, "-url", url, "-name", name, "-memory", "1MiB",
+			"-announce", "50ms")
+	}
+	k := newKeeper(t, url, 2)
+	var has string
+	must(t, eventually(t.Context(), 1e10, func() error {
+		for _, w := range k.client.Workers() {
+			if w.Copies == 1 {
+				has = w.Worker
+				return nil
+			}
+		}
+		return usagef("no worker says that it has the copy")
+	}))
+	if status := stops[has](); status != 0 || !strings.Contains(workers[has].String(), "worker "+has+
+		" leaves within 25s: it hands on 1 copies; a second signal ends it at once\nworker "+has+
+		" has stopped\n") {
+		t.Errorf("the worker ended with %d and\n%s", status, workers[has])
+	}
+	k.append()
+	delete(stops, has)
+	k.Release()
+	for name, stop := range stops {
+		if status := stop(); status != 0 || strings.Contains(workers[name].String(), "leaves") {
+			t.Errorf("the last worker ended with %d and\n%s", status, workers[name])
+		}
+	}
+}
+
+// TestLeaveInVain is of the last worker: nobody takes over what it has.
+func TestLeaveInVain(t *testing.T) {
+	url := startServer(t, server.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	out, errs, status := new(output), new(output), make(chan int, 1)
+	go func() {
+		status <- realMain(ctx, strings.Fields("serve -name last -memory 1MiB -announce 50ms "+
+			"-http 127.0.0.1:0 -drain 1500ms -url "+url), out, errs)
+	}()
+	out.await(t, " kernels\n")
+	k := newKeeper(t, url, 1)
+	cancel()
+	out.await(t, "worker last leaves within 1.5s")
+	if status, text := get(t, out, "/readyz"); status != 503 {
+		t.Errorf("/readyz has status %d and %q, want 503", status, text)
+	}
+	if _, metrics := get(t, out, "/metrics"); !strings.Contains(metrics, "attn_cluster_leaving 1\n") {
+		t.Error("/metrics does not say that the worker is leaving")
+	}
+	if _, list, _ := call(t, "status", "-url", url, "-wait", "200ms"); !strings.Contains(list,
+		" leaving\n") {
+		t.Errorf("status does not say that the worker is leaving:\n%s", list)
+	}
+	k.append()
+	if got := <-status; got != 1 || !strings.Contains(errs.String(),
+		"worker last has not handed on everything: ") {
+		t.Errorf("the worker ended with %d and %q, want 1 and an error", got, errs)
+	}
+}
+
+// TestSignals ends a worker by two signals: the first lets it leave, the second does not wait.
+func TestSignals(t *testing.T) {
+	if !canStall {
+		t.Skip("processes take no signals here")
+	}
+	url := startServer(t, server.Options{})
+	c, err := startChild("worker x serves", "serve", "-url", url, "-name", "x", "-memory", "1MiB",
+		"-announce", "50ms", "-drain", "1h")
+	must(t, err)
+	k := newKeeper(t, url, 1)
+	must(t, terminate(c.Process))
+	must(t, eventually(t.Context(), 1e10, func() error {
+		if w := k.client.Workers(); len(w) == 0 || !w[0].Leaving {
+			return usagef("the worker is %+v, want that it is leaving", w)
+		}
+		return nil
+	}))
+	k.append()
+	must(t, terminate(c.Process))
+	select {
+	case <-c.exited:
+	case <-time.After(10 * time.Second):
+		t.Error("the worker is there after a second signal")
+		c.kill()
+	}
+	if c.ProcessState.Exited() {
+		t.Errorf("the worker ended with %v, want by the signal", c.ProcessState)
 	}
 }
 

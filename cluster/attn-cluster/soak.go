@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -20,9 +21,10 @@ import (
 const soakAbout = `attn-cluster soak -for 30m
 
 Appends, attends and truncates on a cluster of processes on this machine, while workers are killed,
-come back, are stopped for a while, and get messages that are garbage. One worker at a time has
-trouble, and the next one when all copies are there again: so no token may be lost. Each output is
-compared with one machine, bit for bit. In the end no memory, page or goroutine may be left over.
+leave, come back, are stopped for a while, and get messages that are garbage. One worker at a time
+has trouble, and the next one when all copies are there again: so no token may be lost. Each output
+is compared with one machine, bit for bit. After each sequence no page may be in use, and no memory
+or goroutine be left over.
 
 `
 
@@ -38,15 +40,15 @@ type soak struct {
 
 // counts are what was done.
 type counts struct {
-	rounds, steps, appended         int
-	kills, stalls, garbage, rebuilt int
-	slowest                         time.Duration
+	rounds, steps, appended                 int
+	kills, leaves, stalls, garbage, rebuilt int
+	slowest                                 time.Duration
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d stalls, %d garbage messages, "+
-		"copies there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills, c.stalls,
-		c.garbage, c.rebuilt, round(c.slowest))
+	return fmt.Sprintf("round %d: %d outputs, %d tokens, %d kills, %d leaves, %d stalls, %d garbage "+
+		"messages, copies there again %d times, slowest %v", c.rounds, c.steps, c.appended, c.kills,
+		c.leaves, c.stalls, c.garbage, c.rebuilt, round(c.slowest))
 }
 
 func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -71,7 +73,7 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 
 func (s *soak) run(ctx context.Context, workers int, duration, round time.Duration) (err error) {
 	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: 1 << 30,
-		monitor: true, client: cluster.ClientConfig{Segments: 1, Patience: 300 * time.Millisecond,
+		monitor: true, env: []string{workerLimit}, client: cluster.ClientConfig{Segments: 1, Patience: 300 * time.Millisecond,
 			Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
 	if err != nil {
 		return err
@@ -84,22 +86,23 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 		}
 		s.rounds++
 		s.draw(true, fmt.Sprintf("%-7v %v", time.Since(start).Round(time.Second), &s.counts))
-		if err := s.checkLeaks(); err != nil {
+		if err := s.checkLeaks(ctx); err != nil {
 			return err
 		}
 	}
 	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that "+
 		"came; the slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
 		s.slowest.Round(time.Millisecond))
-	s.say("%d kills, %d stalls, %d garbage messages; all copies were there again %d times; no token "+
-		"was lost.", s.kills, s.stalls, s.garbage, s.rebuilt)
+	s.say("%d kills, %d leaves, %d stalls, %d garbage messages; all copies were there again %d times; "+
+		"no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
 	last, err := s.measure()
 	if err != nil {
 		return err
 	}
-	s.say("Client: %d goroutines and %s at first, %d and %s at last. Worker %s: %d and %s, %d and %s.",
-		s.first.goroutines, size(s.first.heap), last.goroutines, size(last.heap), survivor,
-		s.first.workerGoroutines, size(s.first.workerMemory), last.workerGoroutines,
+	s.say("At first and at last, client: %d and %d goroutines, %s and %s of heap, %s and %s in all; "+
+		"worker %s: %d and %d goroutines, %s and %s in all.", s.first.goroutines, last.goroutines,
+		size(s.first.heap), size(last.heap), size(s.first.memory), size(last.memory), survivor,
+		s.first.workerGoroutines, last.workerGoroutines, size(s.first.workerMemory),
 		size(last.workerMemory))
 	return nil
 }
@@ -164,6 +167,7 @@ func (s *soak) use(ctx context.Context, t *twin, most int) error {
 type trouble struct {
 	worker string
 	killed bool
+	left   *child // that was asked to leave
 	until  time.Time
 	over   bool
 	limit  time.Time // for the copies
@@ -185,6 +189,8 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 		return s.begin()
 	case x == nil:
 		return nil
+	case !x.over && x.left != nil:
+		return s.awaitLeft(ctx, x)
 	case !x.over && time.Now().After(x.until):
 		x.over, x.limit = true, time.Now().Add(time.Minute)
 		if x.killed {
@@ -201,6 +207,27 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 	return nil
 }
 
+// awaitLeft starts a worker again that has left. It must have handed on all that it had.
+func (s *soak) awaitLeft(ctx context.Context, x *trouble) error {
+	select {
+	case <-x.left.exited:
+	default:
+		if time.Now().After(x.until) {
+			return fmt.Errorf("worker %s has not left after %v", x.worker, leavePatience)
+		}
+		return nil
+	}
+	if !x.left.ProcessState.Success() {
+		return fmt.Errorf("worker %s has left with %v: %s", x.worker, x.left.ProcessState,
+			x.left.Stderr)
+	}
+	x.over, x.limit = true, time.Now().Add(time.Minute)
+	return s.local.restart(ctx, x.worker)
+}
+
+// leavePatience is longer than a worker takes for that at most.
+const leavePatience = 40 * time.Second
+
 // allThere reports whether all workers announce themselves.
 func (s *soak) allThere() bool {
 	return len(s.local.client.Workers()) == s.local.localConfig.workers
@@ -212,22 +239,27 @@ func (s *soak) begin() error {
 		return nil // a quiet moment
 	}
 	worker := fmt.Sprintf("w%d", 1+s.random.IntN(s.local.localConfig.workers))
-	x := &trouble{worker: worker, killed: worker != survivor && (!canStall || s.random.IntN(2) == 0)}
+	x := &trouble{worker: worker}
 	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
+	var err error
+	kind := s.random.IntN(3)
 	switch {
-	case x.killed:
+	case worker != survivor && (kind == 0 || !canStall):
+		x.killed = true
 		s.local.kill(worker)
 		s.kills++
 	case !canStall:
 		return nil
+	case worker != survivor && kind == 1:
+		x.left, err = s.local.leave(worker)
+		x.until = time.Now().Add(leavePatience)
+		s.leaves++
 	default:
-		if err := stall(s.local.workers[worker].Process); err != nil {
-			return err
-		}
+		err = stall(s.local.workers[worker].Process)
 		s.stalls++
 	}
 	s.trouble = x
-	return nil
+	return err
 }
 
 // sendGarbage sends what is no message to where messages are read.
@@ -240,7 +272,7 @@ func (s *soak) sendGarbage() error {
 			data[i] = byte(s.random.Uint32())
 		}
 		if s.random.IntN(2) == 0 { // with a beginning that looks right
-			copy(data, "aCm\x01")
+			copy(data, "aCm\x02")
 		}
 		subject := []string{worker, "attn.status", "attn.hello"}[s.random.IntN(3)]
 		reply := []string{"", "attn.inbox.nobody.1", "elsewhere"}[s.random.IntN(3)]
@@ -256,45 +288,56 @@ func (s *soak) sendGarbage() error {
 // footprint is what leaks would let grow.
 type footprint struct {
 	goroutines, workerGoroutines int
-	heap, workerMemory           uint64
+	heap, memory, workerMemory   uint64 // memory is what the system says that a process has
 }
 
 // measure is between rounds, when nothing is kept.
 func (s *soak) measure() (*footprint, error) {
-	runtime.GC()
+	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	u := &footprint{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	own, err := ownMetrics()
+	if err != nil {
+		return nil, err
+	}
 	values, err := scrape(s.local.workers[survivor])
 	if err != nil {
 		return nil, err
 	}
-	u.workerGoroutines = int(values["go_goroutines"])
-	u.workerMemory = uint64(values["go_memstats_alloc_bytes"])
-	if rss, ok := values["process_resident_memory_bytes"]; ok {
-		u.workerMemory = uint64(rss)
+	if used, copies := values["attn_cluster_used_bytes"], values["attn_cluster_copies"]; used != 0 ||
+		copies != 0 {
+		return nil, fmt.Errorf("worker %s has %v copies in %v bytes, want none", survivor, copies, used)
 	}
-	return u, nil
+	const resident = "process_resident_memory_bytes" // 0 where the system does not say
+	return &footprint{runtime.NumGoroutine(), int(values["go_goroutines"]), m.HeapAlloc,
+		uint64(own[resident]), uint64(values[resident])}, nil
 }
 
-// What may come on top of the first measurement: calls that time out end later, and the garbage
-// collector is not exact.
+// workerLimit lets workers collect garbage before it is much, as it is not a leak. What lives there
+// between rounds is far less.
+const workerLimit = "GOMEMLIMIT=24MiB"
+
+// What may come on top of the first measurement: pools of the NATS client and server fill and empty,
+// and the garbage collector gives memory back with a delay.
 const (
-	spareGoroutines = 32
-	spareMemory     = 128 << 20
+	spareGoroutines = 4
+	spareHeap       = 8 << 20
+	spareMemory     = 32 << 20
 )
 
-// checkLeaks compares with how it was after the first round.
-func (s *soak) checkLeaks() error {
-	u, err := s.measure()
-	if err != nil {
-		return err
-	}
-	if s.first == nil {
-		s.first = u
-		return nil
-	}
-	return s.first.check(u)
+// checkLeaks compares with how it was after the first round. Calls whose answers were not waited
+// for may still end.
+func (s *soak) checkLeaks(ctx context.Context) error {
+	return eventually(ctx, 15*time.Second, func() error {
+		u, err := s.measure()
+		if err != nil {
+			return err
+		}
+		if s.first == nil {
+			s.first = u
+		}
+		return s.first.check(u)
+	})
 }
 
 func (u *footprint) check(now *footprint) error {
@@ -305,7 +348,8 @@ func (u *footprint) check(now *footprint) error {
 		}
 	}
 	grown("goroutines", uint64(u.goroutines), uint64(now.goroutines), spareGoroutines)
-	grown("bytes of the heap", u.heap, now.heap, spareMemory)
+	grown("bytes of the heap", u.heap, now.heap, spareHeap)
+	grown("bytes of the client", u.memory, now.memory, spareMemory)
 	grown("goroutines of worker "+survivor, uint64(u.workerGoroutines), uint64(now.workerGoroutines),
 		spareGoroutines)
 	grown("bytes of worker "+survivor, u.workerMemory, now.workerMemory, spareMemory)

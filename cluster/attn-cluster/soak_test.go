@@ -18,13 +18,14 @@ func TestSoak(t *testing.T) {
 
 // TestLeaksAreSeen makes sure that a soak can fail.
 func TestLeaksAreSeen(t *testing.T) {
-	before := footprint{10, 10, 1 << 20, 1 << 20}
-	must(t, before.check(&footprint{11, 11, 2 << 20, 2 << 20}))
+	before := footprint{10, 10, 1 << 20, 2 << 20, 3 << 20}
+	must(t, before.check(&footprint{14, 14, 9 << 20, 34 << 20, 35 << 20}))
 	for want, after := range map[string]footprint{
-		"goroutines: 10 ":              {100, 10, 0, 0},
-		"goroutines of worker w1: 10 ": {10, 100, 0, 0},
-		"bytes of the heap: 1048576 ":  {10, 10, 1 << 30, 0},
-		"bytes of worker w1: 1048576 ": {10, 10, 0, 1 << 30},
+		"goroutines: 10 ":               {15, 10, 0, 0, 0},
+		"goroutines of worker w1: 10 ":  {10, 15, 0, 0, 0},
+		"bytes of the heap: 1048576 ":   {10, 10, 9<<20 + 1, 0, 0},
+		"bytes of the client: 2097152 ": {10, 10, 0, 34<<20 + 1, 0},
+		"bytes of worker w1: 3145728 ":  {10, 10, 0, 0, 35<<20 + 1},
 	} {
 		if err := before.check(&after); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("the error is %v, want %q", err, want)

@@ -7,8 +7,9 @@ import (
 	"os"
 )
 
-// canStall reports whether processes can be stopped and continued.
+// canStall reports whether processes can be stopped and continued, and asked to end.
 const canStall = false
 
-func stall(*os.Process) error  { return errors.ErrUnsupported }
-func resume(*os.Process) error { return errors.ErrUnsupported }
+func stall(*os.Process) error     { return errors.ErrUnsupported }
+func resume(*os.Process) error    { return errors.ErrUnsupported }
+func terminate(*os.Process) error { return errors.ErrUnsupported }

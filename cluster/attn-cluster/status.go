@@ -14,7 +14,8 @@ import (
 
 const statusAbout = `attn-cluster status
 
-Lists the workers that announce themselves.
+Lists the workers that announce themselves. One that is leaving takes no new copies, and ends when
+others have those that it has.
 
 `
 
@@ -41,13 +42,25 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 	case <-time.After(*wait):
 	}
 	workers := sorted(client.Workers())
+	if err := c.refusal(link); err != nil && len(workers) == 0 {
+		return err
+	}
 	t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tused\tof\tsequences\tcopies\ttokens\tclients\tcalls\trefused\tkernels\t")
+	fmt.Fprintln(t, "worker\tused\tof\tsequences\tcopies\ttokens\tclients\tcalls\trefused\tkernels\tstate\t")
 	for _, w := range workers {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", w.Worker, size(w.Used),
-			size(w.Memory), w.Sequences, w.Copies, w.Tokens, w.Clients, w.Calls, w.Refused, w.Kernels)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t\n", w.Worker, size(w.Used),
+			size(w.Memory), w.Sequences, w.Copies, w.Tokens, w.Clients, w.Calls, w.Refused, w.Kernels,
+			state(&w))
 	}
 	return t.Flush()
+}
+
+// state is what a worker does.
+func state(w *cluster.Status) string {
+	if w.Leaving {
+		return "leaving"
+	}
+	return "serving"
 }
 
 // sorted orders workers by name.

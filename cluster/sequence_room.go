@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// noteFull notes that copies have not taken an append for which a worker had no memory.
+func (c *Client) noteFull(copies []*partCopy) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range copies {
+		x.full = true
+	}
+}
+
+// makeRoom makes a copy of a part on a worker with memory for more of it, after no worker of its
+// copies had any: then the append goes on there, and the full ones are given up. If no worker has
+// memory, that is the error.
+func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) error {
+	select {
+	case p.moving <- struct{}{}:
+		defer func() { <-p.moving }()
+	case <-ctx.Done():
+		return noTime(ctx, full)
+	}
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if err := s.mend(ctx); err != nil {
+			return err
+		}
+		if s.hasRoom(p) {
+			return nil
+		}
+		hope := false
+		for _, worker := range s.roomiest(ctx, p) {
+			err := s.copyTo(ctx, p, worker)
+			if err == nil {
+				return nil
+			}
+			hope = hope || !errors.Is(err, attn.ErrCapacity)
+		}
+		if !hope {
+			return full
+		}
+		select {
+		case <-ctx.Done():
+			return noTime(ctx, full)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// noTime is an error that does not say that there is no memory, but that there was no time to look.
+func noTime(ctx context.Context, full error) error {
+	return fail(ErrUnavailable, "moving a part whose workers are full: %v; %v", ctx.Err(), full)
+}
+
+// hasRoom reports whether an append to a part is worth trying again: there is a copy that was not
+// full, or the part is no more.
+func (s *Sequence) hasRoom(p *sequencePart) bool {
+	s.mu.Lock()
+	there := slices.Contains(s.parts, p)
+	s.mu.Unlock()
+	good := s.good(p)
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	return !there || len(good) == 0 ||
+		slices.ContainsFunc(good, func(x *partCopy) bool { return !x.full })
+}
+
+// roomiest are the workers without a copy of a part that may have memory for one: by rendezvous
+// those that can take it to grow, then the others, those with the most memory first.
+func (s *Sequence) roomiest(ctx context.Context, p *sequencePart) []string {
+	c := s.client
+	all := s.without(p, c.takers())
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			if now, err := c.status(ctx, all[i].Worker); err == nil {
+				all[i] = now
+			}
+		})
+	}
+	wg.Wait()
+	least, enough := s.needs(p)
+	var ample, scarce []Status
+	for _, w := range all {
+		switch {
+		case w.Leaving || w.Free() < least:
+		case w.Free() >= enough:
+			ample = append(ample, w)
+		default:
+			scarce = append(scarce, w)
+		}
+	}
+	slices.SortFunc(scarce, func(a, b Status) int { return cmp.Compare(b.Free(), a.Free()) })
+	names := rank(ample, s.id, p.index)
+	for _, w := range scarce {
+		names = append(names, w.Worker)
+	}
+	return names
+}
+
+// without are the workers that have no copy of a part that is of use.
+func (s *Sequence) without(p *sequencePart, workers []Status) []Status {
+	good := s.good(p)
+	return slices.DeleteFunc(workers, func(w Status) bool {
+		return slices.ContainsFunc(good, func(x *partCopy) bool { return x.worker == w.Worker })
+	})
+}
+
+// needs is how much memory a worker must have for a copy of a part at least, with a page to grow,
+// and how much is enough for it to stay there for a while: a quarter more, and a segment of each
+// layer, but no more than the whole part takes. So what is copied is at most a few times what is
+// appended, however full workers are.
+func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
+	config := s.shape.storeConfig()
+	page := pageBytes(&config)
+	pages := func(tokens int) int64 { return int64((tokens + attn.Block - 1) / attn.Block) }
+	s.mu.Lock()
+	for _, n := range s.lengthsIn(p, s.taken) {
+		least += pages(int(n)) * page
+	}
+	s.mu.Unlock()
+	layers := int64(s.shape.layers)
+	whole := layers * pages(s.tokens) * page
+	enough = min(whole, least+max(least/4, layers*pages(attn.Segment)*page))
+	return min(whole, least+page), enough
+}
+
+// status asks a worker what it says about itself now.
+func (c *Client) status(ctx context.Context, worker string) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
+	defer cancel()
+	d, err := c.call(ctx, worker, beginRequest(opStatus, c.id).data)
+	if err != nil {
+		return Status{}, err
+	}
+	s := d.status()
+	if err := d.end(); err != nil {
+		return Status{}, err
+	}
+	return s, nil
+}

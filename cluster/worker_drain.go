@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Drain lets a worker leave without loss: it takes no new copies and announces that it is leaving,
+// so clients make those that it has elsewhere, and it answers calls meanwhile. Drain returns when
+// the worker keeps none, or with an error that wraps [ErrUnavailable] and says how many there are
+// when ctx ends. Either way Close is next: a worker that leaves cannot stay.
+//
+// Clients give up a copy that no other worker has memory for only if there is another copy.
+func (w *Worker) Drain(ctx context.Context) error {
+	w.mu.Lock()
+	w.leaving = true
+	w.mu.Unlock()
+	tick := time.NewTicker(min(w.config.Announce, 50*time.Millisecond))
+	defer tick.Stop()
+	for {
+		w.mu.Lock()
+		copies := w.copies
+		w.mu.Unlock()
+		if copies == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-w.done:
+			return fail(attn.ErrClosed, "the worker was closed with %d copies", copies)
+		case <-ctx.Done():
+			return fail(ErrUnavailable, "%d copies are still here: %v", copies, ctx.Err())
+		}
+	}
+}
