@@ -32,8 +32,25 @@ func (c *connection) register(fs *flag.FlagSet) {
 }
 
 // dial connects. The name is what the server's monitoring shows.
-func (c *connection) dial(name string) (*cluster.NATS, error) {
-	options := []nats.Option{nats.Name(name)}
+func (c *connection) dial(name string, more ...nats.Option) (*cluster.NATS, error) {
+	options, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	link, err := cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix,
+		Options: append(append(options, nats.Name(name)), more...), MaxMessage: int(c.message)})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.refusal(link); err != nil {
+		_ = link.Close() // which never fails
+		return nil, err
+	}
+	return link, nil
+}
+
+// options are those that say who connects.
+func (c *connection) options() (options []nats.Option, err error) {
 	if c.creds != "" {
 		options = append(options, nats.UserCredentials(c.creds))
 	}
@@ -53,16 +70,7 @@ func (c *connection) dial(name string) (*cluster.NATS, error) {
 	if c.cert != "" {
 		options = append(options, nats.ClientCert(c.cert, c.certKey))
 	}
-	link, err := cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix, Options: options,
-		MaxMessage: int(c.message)})
-	if err != nil {
-		return nil, err
-	}
-	if err := c.refusal(link); err != nil {
-		_ = link.Close() // which never fails
-		return nil, err
-	}
-	return link, nil
+	return options, nil
 }
 
 // refusal is what the server has refused until now, such as to subscribe to the prefix.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
 )
@@ -18,11 +20,15 @@ Keeps tokens for clients of package cluster, and attends over them, until a sign
 leaves: clients make what it keeps again on other workers, and it ends when they have done so, or
 after -drain. A second signal ends it at once.
 
+Without -url a NATS server is part of the first worker of a machine, for that machine only unless
+-listen says otherwise. It ends with the worker.
+
 `
 
 // serveOptions is the command line of serve.
 type serveOptions struct {
 	connection
+	own    ownServer
 	worker cluster.WorkerConfig
 	http   string
 	drain  time.Duration
@@ -33,6 +39,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	var o serveOptions
 	fs := newFlags(serveAbout)
 	o.register(fs)
+	fs.Lookup("url").DefValue, o.url = "", ""
+	o.own.register(fs)
 	w, memory, reply := &o.worker, byteCount(0), byteCount(0)
 	fs.StringVar(&w.Name, "name", hostName(), "of this worker, which no other has")
 	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
@@ -58,6 +66,9 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if o.drain < 0 {
 		return usagef("-drain is %v, want 0 or more", o.drain)
 	}
+	if o.url != "" && o.own != (ownServer{}) {
+		return usagef("-listen and -nats are those of a NATS server of this process, want none with -url")
+	}
 	w.Memory, w.Reply = int64(memory), int(reply)
 	wanted, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -72,7 +83,19 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 
 // serve is a worker until ctx ends, and then leaves for as long as it is wanted.
 func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) error {
-	link, err := o.dial("attn-cluster worker " + o.worker.Name)
+	if _, err := o.options(); err != nil {
+		return err
+	}
+	var how []nats.Option
+	if o.url == "" {
+		var stop func()
+		var err error
+		if o.url, how, stop, err = o.own.start(stdout); err != nil {
+			return err
+		}
+		defer stop()
+	}
+	link, err := o.dial("attn-cluster worker "+o.worker.Name, how...)
 	if err != nil {
 		return err
 	}

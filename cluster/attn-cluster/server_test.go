@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nkeys"
+)
+
+// address is where a worker's own server says that it is.
+func address(t *testing.T, out *output) string {
+	t.Helper()
+	_, url, _ := strings.Cut(out.String(), "NATS is part of this process, at ")
+	url, _, found := strings.Cut(url, "\n")
+	if !found {
+		t.Fatalf("there is no address of a server:\n%s", out)
+	}
+	return url
+}
+
+// The first worker of a machine brings a NATS server, and the next ones use it.
+func TestOwnServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	before := defaultListen
+	t.Cleanup(func() { defaultListen = before })
+	defaultListen = l.Addr().String()
+	must(t, l.Close())
+
+	first, stopFirst := serve(t, "-name", "one", "-memory", "1MiB")
+	if got, want := address(t, first), "nats://"+defaultListen; got != want {
+		t.Errorf("the server is at %s, want %s", got, want)
+	}
+	second, stopSecond := serve(t, "-name", "two", "-memory", "1MiB")
+	if strings.Contains(second.String(), "part of this process") {
+		t.Errorf("there is a second server:\n%s", second)
+	}
+	lists(t, "one", true, "-url", "nats://"+defaultListen)
+	lists(t, "two", true, "-url", "nats://"+defaultListen)
+	if a, b := stopSecond(), stopFirst(); a != 0 || b != 0 {
+		t.Errorf("the workers ended with %d and %d", a, b)
+	}
+	if answers(defaultListen) {
+		t.Error("the server is still there")
+	}
+}
+
+// Its configuration is NATS's: here who may connect, and over TLS.
+func TestOwnServerWithConfiguration(t *testing.T) {
+	pair, public := newKey(t, nkeys.PrefixByteUser)
+	seed, err := pair.Seed()
+	must(t, err)
+	folder, ca := t.TempDir(), newAuthority(t, "ours")
+	cert, key := ca.issueFor(x509.ExtKeyUsageServerAuth)
+	config, nkey := filepath.Join(folder, "nats.conf"), filepath.Join(folder, "seed")
+	must(t, os.WriteFile(nkey, seed, 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `
+tls { cert_file: %q, key_file: %q }
+authorization { users: [ { nkey: %s } ] }
+`, cert, key, public), 0o600))
+	out, stop := serve(t, "-listen", "127.0.0.1:0", "-nats", config, "-nkey", nkey, "-name", "own",
+		"-memory", "1MiB")
+	url := address(t, out)
+	lists(t, "own", true, "-url", url, "-tls-ca", ca.file, "-nkey", nkey)
+	refused(t, "authorization", "status", "-url", url, "-tls-ca", ca.file)
+	refused(t, "unknown authority", "status", "-url", url, "-nkey", nkey)
+	refused(t, "address already in use", "serve", "-memory", "1MiB", "-listen", url[len("tls://"):])
+	if status := stop(); status != 0 {
+		t.Errorf("the worker ended with %d", status)
+	}
+}
+
+func TestOwnServerRefuses(t *testing.T) {
+	refused(t, "-nats .*no such file", "serve", "-memory", "1MiB", "-nats",
+		filepath.Join(t.TempDir(), "none"))
+	for _, args := range []string{"-listen here", "-listen 127.0.0.1:x", "-listen :4222 -url nats://a"} {
+		status, _, stderr := call(t, append([]string{"serve", "-memory", "1MiB"}, strings.Fields(args)...)...)
+		if status != 2 || !strings.Contains(stderr, "-listen") {
+			t.Errorf("%s: status %d, stderr %q, want 2 and -listen", args, status, stderr)
+		}
+	}
+}
