@@ -104,6 +104,9 @@ func (in *incoming) add(f *frame) (complete bool, err error) {
 		in.data = f.payload // it is the whole message
 		return true, nil
 	}
+	if need := len(in.data) + len(f.payload); need > cap(in.data) {
+		in.data = append(make([]byte, 0, min(in.total, 2*need)), in.data...)
+	}
 	in.data = append(in.data, f.payload...)
 	return len(in.data) == in.total, nil
 }
