@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"slices"
 )
 
 // What travels by a transport that takes messages of a bounded size is frames. A message that fits
@@ -106,7 +105,7 @@ func (in *incoming) add(f *frame) (complete bool, err error) {
 		return true, nil
 	}
 	if need := len(in.data) + len(f.payload); need > cap(in.data) {
-		in.data = slices.Grow(in.data, min(in.total, 2*need)-len(in.data))
+		in.data = append(make([]byte, 0, min(in.total, 2*need)), in.data...)
 	}
 	in.data = append(in.data, f.payload...)
 	return len(in.data) == in.total, nil

@@ -58,9 +58,13 @@ func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
 // beginReply starts a reply that it worked.
 func beginReply() *encoder {
 	e := new(encoder)
+	e.ok()
+	return e
+}
+
+func (e *encoder) ok() {
 	e.u32(messageMagic)
 	e.u8(codeOK)
-	return e
 }
 
 // errorReply is a reply that it did not.

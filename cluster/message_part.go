@@ -190,7 +190,8 @@ type readReply struct {
 }
 
 func (r *readReply) encode() []byte {
-	e := beginReply()
+	e := &encoder{make([]byte, 0, 32+len(r.saved))}
+	e.ok()
 	e.u32(uint32(r.runs))
 	e.bytes(r.saved)
 	return e.data

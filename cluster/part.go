@@ -273,8 +273,10 @@ func (p *part) read(r *readRequest) (reply readReply, err error) {
 	defer l.mu.RUnlock()
 	reply.runs = len(l.runs)
 	if int64(r.run) < int64(len(l.runs)) {
-		var b bytes.Buffer
-		_, err = l.runs[r.run].Save(&b)
+		x, b := l.runs[r.run], bytes.Buffer{}
+		size := (x.Len() + attn.Block - 1) / attn.Block * int(pageBytes(&x.slab.config))
+		b.Grow(size + size/8 + 1024) // scales and checksums, too
+		_, err = x.Save(&b)
 		reply.saved = b.Bytes()
 	}
 	return reply, err

@@ -72,9 +72,9 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 }
 
 func (s *soak) run(ctx context.Context, workers int, duration, round time.Duration) (err error) {
-	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: 1 << 30,
-		monitor: true, env: []string{workerLimit}, client: cluster.ClientConfig{Segments: 1, Patience: 300 * time.Millisecond,
-			Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
+	s.local, err = startLocal(ctx, localConfig{workers: workers, threads: 1, memory: soakMemory,
+		monitor: true, env: []string{workerLimit}, client: cluster.ClientConfig{Segments: 1,
+			Patience: 300 * time.Millisecond, Gone: 1500 * time.Millisecond, Lease: 10 * time.Second}})
 	if err != nil {
 		return err
 	}
@@ -106,6 +106,9 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 		size(last.workerMemory))
 	return nil
 }
+
+// soakMemory is of each worker: F32 takes half of all of it, so parts have to move at times.
+const soakMemory = 24 << 20
 
 // round is the life of a sequence.
 func (s *soak) round(ctx context.Context, duration time.Duration) error {
