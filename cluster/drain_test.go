@@ -103,10 +103,8 @@ func TestDrainOfFew(t *testing.T) {
 		t.Errorf("the error is %v, want ErrUnavailable: no worker takes a new part", err)
 	}
 	request := createRequest{copy: 1 << 40, tokens: 1024, lease: 1000, shape: other.shape}
-	if _, err := b.client.call(context.Background(), "w1", request.encode(clientID{1})); !errors.Is(err,
-		ErrUnavailable) || !contains(err.Error(), "leaving") {
-		t.Errorf("the error is %v, want that the worker is leaving", err)
-	}
+	_, err = b.client.call(context.Background(), "w1", request.encode(clientID{1}))
+	refusal{ErrUnavailable, "the worker is leaving"}.check(t, "a new copy", err)
 	closed := make(chan error)
 	go func() { closed <- last.Drain(context.Background()) }()
 	time.Sleep(10 * time.Millisecond)

@@ -72,8 +72,8 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	return nil
 }
 
-// cutSince reports whether epochs have changed since there were so many cuts, were changing then, or
-// are to change again.
+// cutSince reports whether epochs have changed since there were so many cuts, were changing then,
+// or are to change again.
 func (g *gather) cutSince(cuts int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

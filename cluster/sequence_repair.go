@@ -138,7 +138,9 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 		return
 	}
 	takers := c.takers()
-	if !slices.ContainsFunc(s.good(p), func(x *partCopy) bool { return c.share(x.worker, 0) > nearlyFull }) {
+	if !slices.ContainsFunc(s.good(p), func(x *partCopy) bool {
+		return c.share(x.worker, 0) > nearlyFull
+	}) {
 		return
 	}
 	least, _ := s.needs(p)

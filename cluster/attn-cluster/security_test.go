@@ -67,8 +67,9 @@ func (a *authority) write(name, kind string, data []byte) string {
 
 // issueFor is a certificate of a server at the loopback address, or of a client.
 func (a *authority) issueFor(use x509.ExtKeyUsage) (cert, key string) {
-	return a.issue(&x509.Certificate{Subject: commonName("it"), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	return a.issue(&x509.Certificate{Subject: commonName("it"),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 }
 
 // refused makes sure that a command ends with one line that matches, and has printed nothing.
@@ -77,8 +78,8 @@ func refused(t *testing.T, want string, args ...string) {
 	status, stdout, stderr := call(t, args...)
 	if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 ||
 		!regexp.MustCompile("(?i)"+want).MatchString(stderr) {
-		t.Errorf("%q: status %d, stdout %q, stderr %q, want 1, nothing and one line with %q", args, status,
-			stdout, stderr, want)
+		t.Errorf("%q: status %d, stdout %q, stderr %q, want 1, nothing and one line with %q", args,
+			status, stdout, stderr, want)
 	}
 }
 
@@ -110,10 +111,10 @@ func TestTLS(t *testing.T) {
 	good := []string{"-url", url, "-tls-ca", ours.file, "-tls-cert", cert, "-tls-key", key}
 	_, stop := serve(t, append([]string{"-name", "tls", "-memory", "1MiB"}, good...)...)
 	lists(t, "tls", true, good...)
-	refused(t, "certificate signed by unknown authority", "status", "-url", url, "-tls-ca", theirs.file,
-		"-tls-cert", cert, "-tls-key", key)
-	refused(t, "certificate signed by unknown authority", "status", "-url", url, "-tls-cert", cert,
+	const unknown = "certificate signed by unknown authority"
+	refused(t, unknown, "status", "-url", url, "-tls-ca", theirs.file, "-tls-cert", cert,
 		"-tls-key", key)
+	refused(t, unknown, "status", "-url", url, "-tls-cert", cert, "-tls-key", key)
 	// The server says why, but its connection may end before that is read.
 	const bad = "remote error: tls: |tls error: connection closed by remote"
 	refused(t, bad, "status", "-url", url, "-tls-ca", ours.file)

@@ -69,7 +69,8 @@ func TestServe(t *testing.T) {
 	for _, want := range []string{`attn_cluster_worker_info{kernels="`, `worker="one"} 1`,
 		"attn_cluster_memory_bytes 6.7108864e+07\n", "attn_cluster_tokens 100\n",
 		"attn_cluster_copies 1\n", "attn_cluster_sequences 1\n", "attn_cluster_clients 1\n",
-		"attn_cluster_malformed_total 0\n", "attn_cluster_leaving 0\n", "attn_cluster_spare_bytes ", "attn_cluster_call_seconds_count", "go_goroutines",
+		"attn_cluster_malformed_total 0\n", "attn_cluster_leaving 0\n", "attn_cluster_spare_bytes ",
+		"attn_cluster_call_seconds_count", "go_goroutines",
 		"attn_cluster_nats_in_bytes_total", "attn_cluster_nats_reconnects_total 0\n"} {
 		if status != 200 || !strings.Contains(metrics, want) {
 			t.Errorf("/metrics has status %d and no %q:\n%s", status, want, metrics)
@@ -109,7 +110,8 @@ func newKeeper(t *testing.T, url string, workers int) *keeper {
 	must(t, err)
 	t.Cleanup(client.Close)
 	must(t, client.Wait(t.Context(), workers))
-	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8})
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
+		ValueDim: 8})
 	must(t, err)
 	k := &keeper{t, client, s}
 	k.append()

@@ -93,8 +93,8 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that "+
 		"came; the slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
 		s.slowest.Round(time.Millisecond))
-	s.say("%d kills, %d leaves, %d stalls, %d garbage messages; all copies were there again %d times; "+
-		"no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
+	s.say("%d kills, %d leaves, %d stalls, %d garbage messages; all copies were there again %d "+
+		"times; no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
 	last, err := s.measure()
 	if err != nil {
 		return err
@@ -320,8 +320,8 @@ func (s *soak) measure() (*footprint, error) {
 // between rounds is far less.
 const workerLimit = "GOMEMLIMIT=24MiB"
 
-// What may come on top of the first measurement: pools of the NATS client and server fill and empty,
-// and the garbage collector gives memory back with a delay.
+// What may come on top of the first measurement: pools of the NATS client and server fill and
+// empty, and the garbage collector gives memory back with a delay.
 const (
 	spareGoroutines = 4
 	spareHeap       = 8 << 20

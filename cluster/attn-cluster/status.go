@@ -46,7 +46,8 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 		return err
 	}
 	t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tused\tof\tsequences\tcopies\ttokens\tclients\tcalls\trefused\tkernels\tstate\t")
+	fmt.Fprintln(t, "worker\tused\tof\tsequences\tcopies\ttokens\tclients\tcalls\trefused\t"+
+		"kernels\tstate\t")
 	for _, w := range workers {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t\n", w.Worker, size(w.Used),
 			size(w.Memory), w.Sequences, w.Copies, w.Tokens, w.Clients, w.Calls, w.Refused, w.Kernels,

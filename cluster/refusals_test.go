@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// refusal is what is to be refused, as what, with which words.
+type refusal struct {
+	kind error
+	text string
+}
+
+func (r refusal) check(t *testing.T, name string, err error) {
+	t.Helper()
+	if !errors.Is(err, r.kind) || !strings.Contains(err.Error(), r.text) {
+		t.Errorf("%s: the error is %v, want %v with %q", name, err, r.kind, r.text)
+	}
+}
+
+// A worker refuses requests that are well-formed but wrong, and nothing changes.
+func TestRefusedRequests(t *testing.T) {
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 20, Threads: 1, Copies: 2,
+		Sequences: 1})
+	must(t, err)
+	defer w.Close()
+	id := clientID{1}
+	ask := func(request []byte) error {
+		reply, _ := l.Call(context.Background(), "w", request)
+		_, err := decodeReply("w", reply)
+		return err
+	}
+	create := func(change func(*createRequest)) []byte {
+		r := createRequest{copy: 1, tokens: 1024, lease: 1000,
+			shape: shape{2, 1, 4, 4, attn.F32, false}}
+		change(&r)
+		return r.encode(id)
+	}
+	tokens := func(change func(*appendRequest)) []byte {
+		r := appendRequest{copy: 1, tokens: 2, k: make([]float32, 8), v: make([]float32, 8)}
+		change(&r)
+		return r.encode(id)
+	}
+	must(t, ask(create(func(*createRequest) {})))
+	must(t, ask(tokens(func(*appendRequest) {})))
+	before := w.Status()
+	for name, x := range map[string]struct {
+		request []byte
+		refusal
+	}{
+		"another version": {[]byte("aCm\x01........................"),
+			refusal{ErrProtocol, "want 026d4361: version 2"}},
+		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
+		"more behind": {append(beginRequest(opStatus, id).data, 1),
+			refusal{ErrProtocol, "1 bytes follow the end"}},
+		"no layers": {create(func(r *createRequest) { r.shape.layers = 0 }),
+			refusal{attn.ErrShape, "0 layers"}},
+		"a huge head": {create(func(r *createRequest) { r.shape.headDim = 1 << 17 }),
+			refusal{attn.ErrShape, "HeadDim 131072"}},
+		"values beyond keys": {create(func(r *createRequest) {
+			r.shape.valuesInKeys, r.shape.valueDim = true, 5
+		}), refusal{attn.ErrShape, "want at most HeadDim, 4"}},
+		"a format": {create(func(r *createRequest) { r.shape.format = 9 }),
+			refusal{attn.ErrOption, "want F32, F16, BF16 or I8"}},
+		"a page above all memory": {create(func(r *createRequest) { r.shape.headDim = 1 << 16 }),
+			refusal{attn.ErrCapacity, "more than the 1048576 bytes"}},
+		"a size above sizes": {create(func(r *createRequest) { r.tokens = 1 << 29 }),
+			refusal{ErrProtocol, "tokens is 536870912, want at most 268435456"}},
+		"another sequence": {create(func(r *createRequest) { r.copy, r.sequence = 2, 2 }),
+			refusal{ErrLimit, "1 sequences are here, want at most 1"}},
+		"past the part": {tokens(func(r *appendRequest) { r.position = 1023 }),
+			refusal{attn.ErrLength, "want at most 1024 in a part"}},
+		"too few elements": {tokens(func(r *appendRequest) { r.k = r.k[:7] }),
+			refusal{attn.ErrShape, "k and v have 7 and 8 elements"}},
+		"a layer": {tokens(func(r *appendRequest) { r.layer = 2 }),
+			refusal{attn.ErrOption, "layer is 2, want 0 to 1"}},
+		"truncate nothing": {(&truncateRequest{7, 1, []uint32{0, 0}}).encode(id),
+			refusal{errUnknown, "copy 7 is not here"}},
+		"read nothing": {(&readRequest{copy: 7}).encode(id), refusal{errUnknown, "copy 7 is not here"}},
+		"read a layer": {(&readRequest{copy: 1, layer: 3}).encode(id),
+			refusal{attn.ErrOption, "layer is 3"}},
+		"copy to nothing": {(&copyRequest{copy: 7, from: "w"}).encode(id),
+			refusal{errUnknown, "copy 7 is not here"}},
+		"copy from nothing": {(&copyRequest{copy: 1, from: "w", source: 9}).encode(id),
+			refusal{errUnknown, "copy 9 is not here"}},
+	} {
+		x.check(t, name, ask(x.request))
+	}
+	w.layers += maxLayers
+	refusal{ErrLimit, "2 more are wanted, want at most 1048576"}.check(t, "a layer above all",
+		ask(create(func(r *createRequest) { r.copy = 2 })))
+	w.layers -= maxLayers
+	must(t, ask(create(func(r *createRequest) { r.copy = 2 })))
+	refusal{ErrLimit, "2 copies are here, want at most 2"}.check(t, "a third copy",
+		ask(create(func(r *createRequest) { r.copy = 3 })))
+	after := w.Status()
+	if after.Tokens != before.Tokens || after.Copies != 2 || after.Used != before.Used {
+		t.Errorf("%+v, and before %+v", after, before)
+	}
+}
+
+// What is asked of a part is refused for that part, and the others are answered.
+func TestRefusedAttention(t *testing.T) {
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1, Reply: 1000})
+	must(t, err)
+	defer w.Close()
+	id := clientID{1, 2, 3} // as samples
+	for _, request := range samples()[:2] {
+		_, err := l.Call(context.Background(), "w", request)
+		must(t, err)
+	}
+	ask := func(change func(*attendRequest)) (attendReply, error) {
+		r := attendRequest{heads: 1, rows: 1, q: []float32{1, 2},
+			parts: []attendPart{{copy: 1, keys: 2}}}
+		change(&r)
+		var a attendReply
+		data, err := l.Call(context.Background(), "w", r.encode(id))
+		must(t, err)
+		d, err := decodeReply("w", data)
+		if err == nil {
+			err = a.decode(d, "w", len(r.parts))
+		}
+		return a, err
+	}
+	for name, x := range map[string]struct {
+		change func(*attendRequest)
+		refusal
+	}{
+		"no copy": {func(r *attendRequest) { r.parts[0].copy = 2 }, refusal{errUnknown, "copy 2"}},
+		"an epoch": {func(r *attendRequest) { r.parts[0].epoch = 3 },
+			refusal{errStale, "epoch 0, want 3"}},
+		"a layer": {func(r *attendRequest) { r.layer = 2 }, refusal{attn.ErrOption, "layer is 2"}},
+		"a third key": {func(r *attendRequest) { r.parts[0].keys = 3 },
+			refusal{errStale, "want at most 2"}},
+		"another q": {func(r *attendRequest) { r.q = []float32{1} },
+			refusal{attn.ErrShape, "q has 1"}},
+		"Int8 of F32": {func(r *attendRequest) { r.options.int8 = true },
+			refusal{attn.ErrOption, "Int8"}},
+		"a softcap": {func(r *attendRequest) { r.options.softcap = -1 },
+			refusal{attn.ErrOption, "Softcap"}},
+		"heads of two": {func(r *attendRequest) { r.options.slopes = []float32{1, 2} },
+			refusal{attn.ErrLength, "Slopes"}},
+	} {
+		a, err := ask(func(r *attendRequest) {
+			x.change(r)
+			r.parts = append(r.parts, attendPart{copy: 1, keys: 2})
+		})
+		must(t, err)
+		x.check(t, name, a.errors[0])
+	}
+	if _, err := ask(func(r *attendRequest) {
+		r.heads, r.rows, r.q = 10, 10, make([]float32, 200)
+	}); !errors.Is(err, ErrLimit) {
+		t.Errorf("a reply above the limit: the error is %v", err)
+	}
+	for name, change := range map[string]func(*attendRequest){
+		"more heads than elements": func(r *attendRequest) { r.heads = 3 },
+		"a mask of other size": func(r *attendRequest) {
+			r.parts[0].maskHeads, r.parts[0].mask = 1, make([]bool, 3)
+		},
+		"a bias of huge size": func(r *attendRequest) {
+			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
+		},
+		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: 1 << 40} },
+	} {
+		_, err := ask(change)
+		refusal{ErrProtocol, ""}.check(t, name, err)
+	}
+}
+
+// A worker with as many calls as it takes says so at once.
+func TestBusy(t *testing.T) {
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 20, Threads: 1, Calls: 1})
+	must(t, err)
+	defer w.Close()
+	w.running <- struct{}{}
+	reply, _ := l.Call(context.Background(), "w", samples()[8])
+	_, err = decodeReply("w", reply)
+	refusal{ErrBusy, "1 calls are running, want at most 1"}.check(t, "the second call", err)
+	if s := w.Status(); s.Refused != 1 || s.Calls != 0 || s.Running != 1 {
+		t.Errorf("%+v, want 1 refused and none done", s)
+	}
+	<-w.running
+}
+
+// Errors keep their kind on the way, and nothing of a worker's text can disturb a terminal.
+func TestErrorsTravel(t *testing.T) {
+	for code, kind := range codes {
+		if kind == nil {
+			continue
+		}
+		_, err := decodeReply("w", errorReply(fail(kind, "because\x1b[31m of \xff\n%d", code)))
+		refusal{kind, "worker w: "}.check(t, kind.Error(), err)
+		if strings.ContainsAny(err.Error(), "\x1b\n\xff") {
+			t.Errorf("the text is %q", err.Error())
+		}
+	}
+	_, err := decodeReply("w", errorReply(errors.New("something else")))
+	refusal{ErrInternal, "something else"}.check(t, "an unknown kind", err)
+	lost := &LostError{Sequence: 0xab, From: 5, To: 8, Cause: errStale}
+	refusal{ErrLost, "positions 5 to 7 of sequence ab have no copy left"}.check(t, "LostError", lost)
+	refusal{errStale, ""}.check(t, "LostError", lost)
+}
+
+// A client refuses arguments before anything is sent.
+func TestRefusedArguments(t *testing.T) {
+	b := newBench(t, 1, quick)
+	for name, x := range map[string]struct {
+		config ClientConfig
+		refusal
+	}{
+		"Segments": {ClientConfig{Segments: 3}, refusal{attn.ErrOption, "Segments is 3, want a power"}},
+		"Copies":   {ClientConfig{Copies: -1}, refusal{attn.ErrOption, "want numbers above 0"}},
+		"Lease":    {ClientConfig{Lease: time.Millisecond}, refusal{attn.ErrOption, "at least a second"}},
+	} {
+		_, err := NewClient(b.client.transport, x.config)
+		x.check(t, name, err)
+	}
+	for name, x := range map[string]struct {
+		config SequenceConfig
+		refusal
+	}{
+		"Layers": {SequenceConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1},
+			refusal{attn.ErrShape, "sizes of 1"}},
+		"Format": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, Format: 9},
+			refusal{attn.ErrOption, "want F32, F16, BF16 or I8"}},
+	} {
+		_, err := b.client.NewSequence(x.config)
+		x.check(t, name, err)
+	}
+	ctx := context.Background()
+	s, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 4, ValueDim: 4})
+	must(t, err)
+	two, three := b.tensor(2, 3, 4), b.tensor(3, 3, 4)
+	must(t, s.Append(ctx, 0, two, two))
+	short := two
+	short.Data = short.Data[:5]
+	refusal{attn.ErrShape, "k is [1 3"}.check(t, "heads of k", s.Append(ctx, 0, three, two))
+	refusal{attn.ErrShape, "v is [1 3"}.check(t, "heads of v", s.Append(ctx, 0, two, three))
+	refusal{attn.ErrLength, "k.Data"}.check(t, "elements of k", s.Append(ctx, 0, short, two))
+	refusal{attn.ErrOption, "layer is 1, want 0 to 0"}.check(t, "a layer", s.Append(ctx, 1, two, two))
+	refusal{attn.ErrLength, "n is 4, want 0 to 3"}.check(t, "a length", s.Truncate(ctx, 4))
+	refusal{attn.ErrShape, "q is [1 3"}.check(t, "heads of q", s.Attend(ctx, 0, three, three, nil))
+	refusal{attn.ErrShape, "dst is [1 3"}.check(t, "heads of dst", s.Attend(ctx, 0, three, two, nil))
+	refusal{attn.ErrLength, "dst.Data"}.check(t, "elements of dst", s.Attend(ctx, 0, short, two, nil))
+	mask := attn.BHLD(make([]bool, 9), 1, 1, 3, 3)
+	mask.Data = mask.Data[:8]
+	refusal{attn.ErrLength, "len(Mask.Data) is 8, want at least 9"}.check(t, "elements of Mask",
+		s.Attend(ctx, 0, two, two, &attn.Options{Mask: &mask}))
+	bias := attn.BHLD(make([]float32, 9), 1, 1, 3, 3)
+	bias.SL = -3
+	refusal{attn.ErrLength, "len(Bias.Data) is 9, want at least"}.check(t, "strides of Bias",
+		s.Attend(ctx, 0, two, two, &attn.Options{Bias: &bias}))
+	if s.Len(0) != 3 || s.Len(1) != 0 || s.Len(-1) != 0 {
+		t.Errorf("lengths are %d, %d and %d, want 3 and none", s.Len(0), s.Len(1), s.Len(-1))
+	}
+	b.client.Close()
+	_, err = b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1})
+	refusal{attn.ErrClosed, "the client was closed"}.check(t, "a closed client", err)
+	refusal{attn.ErrClosed, "the client was closed"}.check(t, "a closed client", b.client.Wait(ctx, 2))
+	refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a closed client",
+		s.Attend(ctx, 0, two, two, nil))
+}
+
+// Calls end with their context, and say what they waited for.
+func TestDeadlines(t *testing.T) {
+	c := quick
+	c.Copies = 1
+	b := newBench(t, 1, c)
+	f := &faulty{Transport: b.client.transport}
+	client, err := NewClient(f, c)
+	must(t, err)
+	t.Cleanup(client.Close)
+	must(t, client.Wait(context.Background(), 1))
+	s, err := client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4})
+	must(t, err)
+	x := b.tensor(1, 3, 4)
+	must(t, s.Append(context.Background(), 0, x, x))
+	f.set("w0", func(context.Context, []byte) ([]byte, error) { return errorReply(ErrBusy), nil })
+	defer f.set("", nil)
+	brief := func(call func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		return call(ctx)
+	}
+	dst := attn.BHLD(make([]float32, 12), 1, 1, 3, 4)
+	refusal{ErrUnavailable, "no answer for positions 0 to 2 of sequence"}.check(t, "Attend",
+		brief(func(ctx context.Context) error { return s.Attend(ctx, 0, dst, x, nil) }))
+	sameBits(t, "dst", dst.Data, make([]float32, 12))
+	refusal{ErrBusy, ""}.check(t, "Append",
+		brief(func(ctx context.Context) error { return s.Append(ctx, 0, x, x) }))
+	refusal{ErrUnavailable, "1 workers are there, want 2"}.check(t, "Wait",
+		brief(func(ctx context.Context) error { return client.Wait(ctx, 2) }))
+	f.set("", nil)
+	must(t, s.Append(context.Background(), 0, x, x))
+	if s.Len(0) != 6 {
+		t.Errorf("%d tokens, want 6", s.Len(0))
+	}
+
+	p := s.parts[0]
+	p.moving <- struct{}{} // somebody else makes a copy, and goes on and on
+	full := fail(attn.ErrCapacity, "w0 is full")
+	refusal{ErrUnavailable, "moving a part whose workers are full"}.check(t, "makeRoom",
+		brief(func(ctx context.Context) error { return s.makeRoom(ctx, p, full) }))
+	<-p.moving
+}
