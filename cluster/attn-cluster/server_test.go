@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/nats-io/nkeys"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
 )
 
 // address is where a worker's own server says that it is.
@@ -83,5 +86,62 @@ func TestOwnServerRefuses(t *testing.T) {
 		if status != 2 || !strings.Contains(stderr, "-listen") {
 			t.Errorf("%s: status %d, stderr %q, want 2 and -listen", args, status, stderr)
 		}
+	}
+}
+
+// TestDocumentedConfiguration runs the configuration of docs/cluster.md: a worker and a client of a
+// tenant can do all that they have to, and the client can be no worker.
+func TestDocumentedConfiguration(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cluster.md"))
+	if os.IsNotExist(err) {
+		t.Skip("the module is here without the repository that its documents are in")
+	}
+	must(t, err)
+	_, config, _ := strings.Cut(string(page), "`nats-server -c nats.conf`:\n\n```\n")
+	config, _, found := strings.Cut(config, "```")
+	if !found {
+		t.Fatal("docs/cluster.md has no configuration")
+	}
+	folder, ca := t.TempDir(), newAuthority(t, "ours")
+	cert, key := ca.issueFor(x509.ExtKeyUsageServerAuth)
+	replacements := []string{"port: 4222", "port: -1\nhost: 127.0.0.1", "/etc/nats/server.pem", cert,
+		"/etc/nats/server.key", key}
+	nkey := map[string]string{}
+	for _, user := range []string{"UA…", "UB…"} {
+		pair, public := newKey(t, nkeys.PrefixByteUser)
+		seed, err := pair.Seed()
+		must(t, err)
+		nkey[user] = filepath.Join(folder, public)
+		must(t, os.WriteFile(nkey[user], seed, 0o600))
+		replacements = append(replacements, user, public)
+	}
+	for i := 0; i < len(replacements); i += 2 {
+		if !strings.Contains(config, replacements[i]) {
+			t.Errorf("the configuration has no %s", replacements[i])
+		}
+	}
+	file := filepath.Join(folder, "nats.conf")
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer(replacements...).Replace(config)), 0o600))
+	out, stop := serve(t, "-nats", file, "-prefix", "a", "-nkey", nkey["UB…"], "-name", "b", "-memory",
+		"64MiB")
+	c := connection{url: address(t, out), prefix: "a", nkey: nkey["UA…"], ca: ca.file}
+	link, err := c.dial("client")
+	must(t, err)
+	defer func() { _ = link.Close() }()
+	client, err := cluster.NewClient(link, cluster.ClientConfig{})
+	must(t, err)
+	defer client.Close()
+	must(t, client.Wait(t.Context(), 1))
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
+		ValueDim: 8})
+	must(t, err)
+	x := attn.BHLD(make([]float32, 8*10), 1, 1, 10, 8)
+	must(t, s.Append(t.Context(), 0, x, x))
+	must(t, s.Attend(t.Context(), 0, x, x, nil))
+	s.Release()
+	refused(t, "permissions violation", "serve", "-url", c.url, "-prefix", "a", "-nkey", nkey["UA…"],
+		"-tls-ca", ca.file, "-memory", "1MiB")
+	if status := stop(); status != 0 {
+		t.Errorf("the worker ended with %d", status)
 	}
 }
