@@ -159,6 +159,11 @@ func TestServerRestarts(t *testing.T) {
 	q, dst := b.tensor(2, 1, 16), b.tensor(2, 1, 16)
 	refusal{ErrUnavailable, "no answer for positions 0 to 1023"}.check(t, "Attend without a server",
 		x.far.Attend(ctx, 0, dst, q, nil))
+	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	k := b.tensor(1, 1, 16)
+	refusal{ErrUnavailable, "has not answered"}.check(t, "Append without a server",
+		x.far.Append(ctx, 0, k, k))
 	s, err = embedded.Start(options)
 	must(t, err)
 	defer embedded.Stop(s)
