@@ -162,8 +162,11 @@ func TestServerRestarts(t *testing.T) {
 	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	k := b.tensor(1, 1, 16)
-	refusal{ErrUnavailable, "has not answered"}.check(t, "Append without a server",
-		x.far.Append(ctx, 0, k, k))
+	err = x.far.Append(ctx, 0, k, k)
+	refusal{ErrUnavailable, "has not answered"}.check(t, "Append without a server", err)
+	if errors.Is(err, ErrLost) {
+		t.Errorf("the error is %v, want none that says that tokens are lost", err)
+	}
 	s, err = embedded.Start(options)
 	must(t, err)
 	defer embedded.Stop(s)
