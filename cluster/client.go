@@ -80,6 +80,7 @@ type Client struct {
 // member is a worker as the client sees it.
 type member struct {
 	status  Status
+	said    time.Time // when the status came
 	heard   time.Time // an announcement or an answer
 	suspect time.Time // until then, others are asked first
 	silent  bool      // nobody listens, all the time
@@ -163,7 +164,7 @@ func (c *Client) heard(data []byte) {
 	if s.Leaving && !m.status.Leaving {
 		c.wake()
 	}
-	m.status, m.heard, m.silent = s, time.Now(), false
+	m.status, m.said, m.heard, m.silent = s, time.Now(), time.Now(), false
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
