@@ -24,7 +24,8 @@ type ClientConfig struct {
 	Segments int
 	// Patience is how long a worker may take to answer before another copy is asked, too: 1 second.
 	Patience time.Duration
-	// Gone is how long a worker may be silent before it counts as dead: 4 seconds.
+	// Gone is how long a worker may be silent before its copies are made again elsewhere, and
+	// nobody listen in its place before they count as lost: 4 seconds.
 	Gone time.Duration
 	// Lease is how long workers keep tokens without hearing of the client: 30 seconds.
 	Lease time.Duration
@@ -79,9 +80,11 @@ type Client struct {
 // member is a worker as the client sees it.
 type member struct {
 	status  Status
+	said    time.Time // when the status came
 	heard   time.Time // an announcement or an answer
 	suspect time.Time // until then, others are asked first
-	silent  bool      // nobody listens
+	silent  bool      // nobody listens, all the time
+	since   time.Time // then
 	refused time.Time // until then, no copies are made there in the background: it had no memory
 }
 
@@ -161,7 +164,7 @@ func (c *Client) heard(data []byte) {
 	if s.Leaving && !m.status.Leaving {
 		c.wake()
 	}
-	m.status, m.heard, m.silent = s, time.Now(), false
+	m.status, m.said, m.heard, m.silent = s, time.Now(), time.Now(), false
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -205,7 +208,17 @@ func (c *Client) alive(m *member) bool {
 	return m != nil && !m.silent && time.Since(m.heard) < c.config.Gone
 }
 
-// gone reports whether a worker counts as dead: silent for long.
+// dead reports whether a worker does not come back: nobody has listened for long. One that only
+// does not answer may hang, or the server be away, and still have its tokens.
+func (c *Client) dead(worker string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	return m == nil || m.silent && time.Since(m.since) >= c.config.Gone &&
+		time.Since(m.heard) >= c.config.Gone
+}
+
+// gone reports whether copies of a worker are to be made again: it was silent for long.
 func (c *Client) gone(worker string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,8 +271,9 @@ func (c *Client) call(ctx context.Context, worker string, request []byte) (*deco
 	case m == nil:
 	case err == nil || errors.As(err, &remote):
 		m.heard, m.silent = time.Now(), false
+	case errors.Is(err, errNobody) && !m.silent:
+		m.silent, m.since = true, time.Now()
 	case errors.Is(err, errNobody):
-		m.silent = true
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		c.suspectLocked(m)
 	}

@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster/internal/embedded"
 )
 
 // faulty is a transport on which some workers answer wrongly.
@@ -118,6 +124,55 @@ func TestLost(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	sameBits(t, "dst", dst.Data, make([]float32, 16))
+}
+
+// The server goes away for longer than workers may be silent, and comes back: nothing is lost.
+func TestServerRestarts(t *testing.T) {
+	s, err := embedded.Start(new(server.Options))
+	must(t, err)
+	options := &server.Options{Port: s.Addr().(*net.TCPAddr).Port}
+	quickly := NATSConfig{URL: s.ClientURL(), Options: []nats.Option{
+		nats.ReconnectWait(50 * time.Millisecond)}}
+	dial := func() *NATS {
+		link, err := DialNATS(quickly)
+		must(t, err)
+		t.Cleanup(func() { _ = link.Close() })
+		return link
+	}
+	b := &bench{TB: t, rand: rand.New(rand.NewPCG(1, 2))}
+	for _, name := range []string{"w0", "w1"} {
+		w, err := NewWorker(dial(), WorkerConfig{Name: name, Memory: 1 << 24, Threads: 1,
+			Announce: 100 * time.Millisecond})
+		must(t, err)
+		defer w.Close()
+	}
+	b.client, err = NewClient(dial(), quick)
+	must(t, err)
+	defer b.client.Close()
+	must(t, b.client.Wait(context.Background(), 2))
+	x := b.twin(small, 2)
+	must(t, x.appendAtOnce(1500))
+	x.attendAll()
+	embedded.Stop(s)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*quick.Gone)
+	defer cancel()
+	q, dst := b.tensor(2, 1, 16), b.tensor(2, 1, 16)
+	refusal{ErrUnavailable, "no answer for positions 0 to 1023"}.check(t, "Attend without a server",
+		x.far.Attend(ctx, 0, dst, q, nil))
+	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	k := b.tensor(1, 1, 16)
+	err = x.far.Append(ctx, 0, k, k)
+	refusal{ErrUnavailable, "has not answered"}.check(t, "Append without a server", err)
+	if errors.Is(err, ErrLost) {
+		t.Errorf("the error is %v, want none that says that tokens are lost", err)
+	}
+	s, err = embedded.Start(options)
+	must(t, err)
+	defer embedded.Stop(s)
+	x.attendAll()
+	must(t, x.appendAtOnce(100))
+	x.attendAll()
 }
 
 // A worker that comes back empty says so, and its copies are made again from the others.

@@ -229,7 +229,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		}
 		alive := false
 		for _, x := range g.good(g.attendCall.parts[i].sequencePart) {
-			alive = alive || !g.client.gone(x.worker)
+			alive = alive || !g.client.dead(x.worker)
 		}
 		if !alive {
 			return g.lostError(g.attendCall.parts[i].sequencePart, p.cause)

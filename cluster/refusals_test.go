@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -199,7 +201,7 @@ func TestErrorsTravel(t *testing.T) {
 		}
 		_, err := decodeReply("w", errorReply(fail(kind, "because\x1b[31m of \xff\n%d", code)))
 		refusal{kind, "worker w: "}.check(t, kind.Error(), err)
-		if strings.ContainsAny(err.Error(), "\x1b\n\xff") {
+		if strings.ContainsAny(err.Error(), "\x1b\n") || !utf8.ValidString(err.Error()) {
 			t.Errorf("the text is %q", err.Error())
 		}
 	}
@@ -311,4 +313,102 @@ func TestDeadlines(t *testing.T) {
 	refusal{ErrUnavailable, "moving a part whose workers are full"}.check(t, "makeRoom",
 		brief(func(ctx context.Context) error { return s.makeRoom(ctx, p, full) }))
 	<-p.moving
+}
+
+// Frames whose numbers do not fit each other are refused, though their checksums are right.
+func TestRefusedFrames(t *testing.T) {
+	good := frame{kind: kindRequest, id: 1, total: 9, offset: 4, payload: []byte("12345")}
+	if f, err := decodeFrame(good.append(nil), 9); err != nil || f.offset != 4 || len(f.payload) != 5 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	for name, x := range map[string]struct {
+		change func(*frame)
+		refusal
+	}{
+		"kind 0":         {func(f *frame) { f.kind = 0 }, refusal{ErrProtocol, "kind of a frame is 0"}},
+		"kind of none":   {func(f *frame) { f.kind = kinds }, refusal{ErrProtocol, "want 1 to 5"}},
+		"too long":       {func(f *frame) { f.total = 10 }, refusal{ErrLimit, "10 bytes, want at most"}},
+		"past the end":   {func(f *frame) { f.offset = 5 }, refusal{ErrProtocol, "5 bytes at 5 of"}},
+		"begins outside": {func(f *frame) { f.offset = 10 }, refusal{ErrProtocol, "at 10 of"}},
+	} {
+		f := good
+		x.change(&f)
+		_, err := decodeFrame(f.append(nil), 9)
+		x.check(t, name, err)
+	}
+	data := good.append(nil)
+	_, err := decodeFrame(data[:frameHeader-1], 9)
+	refusal{ErrProtocol, "27 bytes are no frame"}.check(t, "a short one", err)
+	data[10]++
+	_, err = decodeFrame(data, 9)
+	refusal{ErrProtocol, "the checksum of a frame is"}.check(t, "a wrong bit", err)
+	first, next := frame{total: 9, payload: []byte("123")}, []byte("4")
+	for name, pieces := range map[string][]frame{
+		"a gap":         {first, {total: 9, offset: 4, payload: next}},
+		"another total": {first, {total: 8, offset: 3, payload: next}},
+		"nothing":       {first, {total: 9, offset: 3}},
+		"no beginning":  {{total: 9, offset: 3, payload: next}},
+	} {
+		in, err := new(incoming), error(nil)
+		for i := range pieces {
+			_, err = in.add(&pieces[i])
+		}
+		refusal{ErrProtocol, "want those at"}.check(t, name, err)
+	}
+}
+
+// Queries over the beginning of a layer do not see what was appended since.
+func TestBeginning(t *testing.T) {
+	for _, format := range []attn.Format{attn.F32, attn.I8} {
+		l := new(loop)
+		w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+		must(t, err)
+		defer w.Close()
+		ask := func(request []byte) *decoder {
+			reply, _ := l.Call(context.Background(), "w", request)
+			d, err := decodeReply("w", reply)
+			must(t, err)
+			return d
+		}
+		ask((&createRequest{tokens: 2048, lease: 60000,
+			shape: shape{1, 1, 8, 8, format, false}}).encode(clientID{}))
+		b := &bench{TB: t, rand: rand.New(rand.NewPCG(1, 2))}
+		k, v, q := b.tensor(1, 1500, 8), b.tensor(1, 1500, 8), b.tensor(2, 3, 8)
+		ask((&appendRequest{tokens: 1500, k: k.Data, v: v.Data}).encode(clientID{}))
+		for _, keys := range []int{1, 64, 70, 1023, 1024, 1100, 1500} {
+			part := attendPart{keys: keys, maskHeads: 1, mask: make([]bool, 3*keys), biasHeads: 2,
+				bias: b.tensor(2, 3, keys).Data}
+			for i := range part.mask {
+				part.mask[i] = i%7 > 0
+			}
+			var reply attendReply
+			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(&q), parts: []attendPart{part}}
+			must(t, reply.decode(ask(r.encode(clientID{})), "w", 1))
+			must(t, reply.errors[0])
+			got := new(attn.State)
+			must(t, got.UnmarshalBinary(reply.states[0]))
+
+			store, err := attn.NewStore(attn.StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 32,
+				Format: format})
+			must(t, err)
+			near := store.NewSequence()
+			first := func(x attn.Tensor) attn.Tensor {
+				x.L = keys
+				return x
+			}
+			must(t, near.Append(first(k), first(v)))
+			mask := attn.BHLD(part.mask, 1, 1, 3, keys)
+			bias := attn.BHLD(part.bias, 1, 2, 3, keys)
+			out := func() attn.Tensor { return attn.BHLD(make([]float32, 48), 1, 2, 3, 8) }
+			x, want := out(), out()
+			must(t, got.Finish(x, nil))
+			must(t, attn.AttendSequences(want, q, []*attn.Sequence{near},
+				&attn.Options{QueryLens: []int{3}, Mask: &mask, Bias: &bias}))
+			sameBits(t, "outputs", x.Data, want.Data)
+			must(t, store.Close())
+		}
+		if s := w.Status(); s.Tokens != 1500 || s.Spare >= s.Used {
+			t.Errorf("%v: %+v, want that all tokens are there", format, s)
+		}
+	}
 }

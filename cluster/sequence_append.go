@@ -305,7 +305,7 @@ func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool
 // hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
 func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
 	for _, x := range copies {
-		if o := state[x]; !o.final && !(o.err != nil && s.client.gone(x.worker)) {
+		if o := state[x]; !o.final && !(o.err != nil && s.client.dead(x.worker)) {
 			return false
 		}
 	}
@@ -330,7 +330,7 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		if gone {
 			c.lose(x)
 		}
-		if gone || c.gone(x.worker) {
+		if gone || c.dead(x.worker) {
 			lost++
 		}
 		if o.err == nil {

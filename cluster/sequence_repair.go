@@ -131,7 +131,7 @@ const (
 )
 
 // level moves a copy of a part away from a worker that is nearly full, to one where it would be
-// placed now. The next one waits until workers have announced what has become of it.
+// placed now. The next one waits until the worker has announced what has become of it.
 func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	c := s.client
 	if time.Since(c.levelled) < c.config.Gone {
@@ -139,7 +139,7 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	}
 	takers := c.takers()
 	if !slices.ContainsFunc(s.good(p), func(x *partCopy) bool {
-		return c.share(x.worker, 0) > nearlyFull
+		return c.share(x.worker, 0) > nearlyFull && c.saidSince(x.worker, c.levelled)
 	}) {
 		return
 	}
@@ -148,11 +148,19 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	first = first[:min(len(first), c.config.Copies)]
 	for _, w := range s.without(p, takers) {
 		if slices.Contains(first, w.Worker) && c.share(w.Worker, least) < fairlyEmpty {
-			c.levelled = time.Now()
 			s.moveTo(ctx, p, w.Worker)
+			c.levelled = time.Now().Add(c.config.Patience) // until its memory is free
 			return
 		}
 	}
+}
+
+// saidSince reports whether a worker has announced itself since then.
+func (c *Client) saidSince(worker string, then time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[worker]
+	return m != nil && m.said.After(then)
 }
 
 // share is how much of its memory a worker uses, with some bytes more.
