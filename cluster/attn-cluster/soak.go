@@ -138,7 +138,7 @@ func (s *soak) round(ctx context.Context, duration time.Duration) error {
 func (s *soak) use(ctx context.Context, t *twin, most int) error {
 	n := 1 + s.random.IntN(1<<s.random.IntN(11))
 	if have := t.near[0].Len(); have+n > most {
-		keep := s.random.IntN(have)
+		keep := s.random.IntN(min(have, most-n+1))
 		for _, x := range t.near {
 			if err := x.Truncate(keep); err != nil {
 				return err
