@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/cluster/internal/embedded"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // faulty is a transport on which some workers answer wrongly.
