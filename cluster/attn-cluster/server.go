@@ -46,7 +46,8 @@ func (o *ownServer) start(stdout io.Writer) (url string, how []nats.Option, stop
 		return "", nil, nil, err
 	}
 	fmt.Fprintf(stdout, "NATS is part of this process, at %s\n", s.ClientURL())
-	return "nats://in-process", []nats.Option{nats.InProcessServer(s)}, func() { embedded.Stop(s) }, nil
+	how = []nats.Option{nats.InProcessServer(s)}
+	return "nats://in-process", how, func() { embedded.Stop(s) }, nil
 }
 
 // answers reports whether somebody listens at an address.

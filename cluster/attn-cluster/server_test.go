@@ -81,8 +81,10 @@ authorization { users: [ { nkey: %s } ] }
 func TestOwnServerRefuses(t *testing.T) {
 	refused(t, "-nats .*no such file", "serve", "-memory", "1MiB", "-nats",
 		filepath.Join(t.TempDir(), "none"))
-	for _, args := range []string{"-listen here", "-listen 127.0.0.1:x", "-listen :4222 -url nats://a"} {
-		status, _, stderr := call(t, append([]string{"serve", "-memory", "1MiB"}, strings.Fields(args)...)...)
+	for _, args := range []string{"-listen here", "-listen 127.0.0.1:x",
+		"-listen :4222 -url nats://a"} {
+		args := append([]string{"serve", "-memory", "1MiB"}, strings.Fields(args)...)
+		status, _, stderr := call(t, args...)
 		if status != 2 || !strings.Contains(stderr, "-listen") {
 			t.Errorf("%s: status %d, stderr %q, want 2 and -listen", args, status, stderr)
 		}
