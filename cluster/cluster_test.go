@@ -83,7 +83,7 @@ func TestSameBitsWithKills(t *testing.T) {
 					x.loseAll()
 					return
 				}
-				for i := range min(workers, 3) {
+				for i := range 2 {
 					name := fmt.Sprint("w", i)
 					killed := make(chan struct{})
 					go func() {
