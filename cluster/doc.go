@@ -11,7 +11,8 @@
 // Each part has several copies, two unless told otherwise, on different workers. Where a worker
 // dies, hangs, comes back without its memory or answers what cannot be read, another copy answers
 // within the deadline of the call, and lost copies are made again from those that are left. A call
-// that returns no error has seen every token.
+// that returns no error has seen every token. Parts move away from workers whose memory is full,
+// and from those that are told to leave, [Worker.Drain].
 //
 // Messages travel by a [Transport]. That of this package is NATS, [DialNATS]: discovery,
 // authorization, encryption and reconnection are its work. A prefix of subjects for each tenant

@@ -106,6 +106,7 @@ func TestWrongAnswers(t *testing.T) {
 
 // Where no copy is left, the error says which tokens are gone, and nothing is written.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Copies = 1
 	b := newBench(t, 2, c)
@@ -128,6 +129,7 @@ func TestLost(t *testing.T) {
 
 // The server goes away for longer than workers may be silent, and comes back: nothing is lost.
 func TestServerRestarts(t *testing.T) {
+	t.Parallel()
 	s, err := embedded.Start(new(server.Options))
 	must(t, err)
 	options := &server.Options{Port: s.Addr().(*net.TCPAddr).Port}
@@ -196,6 +198,7 @@ func TestRestartedEmpty(t *testing.T) {
 
 // What a client left that vanished is freed when its lease has ended.
 func TestLease(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 1, quick)
 	link := b.dial()
 	w, err := NewWorker(link, WorkerConfig{Name: "lease", Memory: 1 << 24, Threads: 1,

@@ -215,6 +215,7 @@ func TestAttendWhileUndone(t *testing.T) {
 
 // A worker that is nearly full hands copies on to one that comes, until it is no longer so.
 func TestLevel(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Copies = 1
 	b := newBench(t, 0, c)

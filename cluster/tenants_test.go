@@ -28,6 +28,7 @@ func permissions(prefix string, worker bool) *server.Permissions {
 
 // A client without permission, one of another prefix, and one of another account get nothing.
 func TestTenants(t *testing.T) {
+	t.Parallel()
 	one, two := server.NewAccount("one"), server.NewAccount("two")
 	s, err := embedded.Start(&server.Options{Accounts: []*server.Account{one, two},
 		Users: []*server.User{

@@ -383,6 +383,13 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
 	defer cancel()
+	go func() {
+		select {
+		case <-w.done: // Close does not wait for another worker
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	for layer := range p.layers {
 		if err := w.copyLayer(ctx, client, p, &r, layer); err != nil {
 			return nil, err

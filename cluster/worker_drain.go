@@ -12,7 +12,7 @@ import (
 // the worker keeps none, or with an error that wraps [ErrUnavailable] and says how many there are
 // when ctx ends. Either way Close is next: a worker that leaves cannot stay.
 //
-// Clients give up a copy that no other worker has memory for only if there is another copy.
+// Where there is no other worker to have a copy, clients give it up if another copy stays.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.leaving = true

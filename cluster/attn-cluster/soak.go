@@ -245,7 +245,7 @@ func (s *soak) begin() error {
 	x := &trouble{worker: worker}
 	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
 	var err error
-	kind := s.random.IntN(3)
+	kind := (s.kills + s.leaves + s.stalls) % 3 // in turn
 	switch {
 	case worker != survivor && (kind == 0 || !canStall):
 		x.killed = true
