@@ -46,14 +46,21 @@ func (f *faulty) set(worker string, wrong func(context.Context, []byte) ([]byte,
 	f.mu.Unlock()
 }
 
+// faulty is a client of the workers, whose answers may be others.
+func (b *bench) faulty(c ClientConfig, workers int) (*faulty, *Client) {
+	b.Helper()
+	f := &faulty{Transport: b.client.transport}
+	client, err := NewClient(f, c)
+	must(b, err)
+	b.Cleanup(client.Close)
+	must(b, client.Wait(context.Background(), workers))
+	return f, client
+}
+
 // A worker that hangs or answers nonsense is replaced by another copy, with the same bits.
 func TestWrongAnswers(t *testing.T) {
 	b := newBench(t, 3, quick)
-	f := &faulty{Transport: b.client.transport}
-	client, err := NewClient(f, quick)
-	must(t, err)
-	t.Cleanup(client.Close)
-	must(t, client.Wait(context.Background(), 3))
+	f, client := b.faulty(quick, 3)
 	b.client = client
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
 	x.append(3500)

@@ -23,7 +23,6 @@ type gather struct {
 type gatherPart struct {
 	tried   []*partCopy
 	running int // requests that may still answer
-	busy    bool
 	cause   error
 
 	done  bool        // a state has its keys:

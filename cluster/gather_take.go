@@ -63,8 +63,6 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 		g.client.lose(x)
 	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
 		g.client.suspect(a.worker)
-	case errors.Is(err, ErrBusy):
-		p.busy = true
 	case !transient(err):
 		return err
 	}

@@ -277,11 +277,7 @@ func TestDeadlines(t *testing.T) {
 	c := quick
 	c.Copies = 1
 	b := newBench(t, 1, c)
-	f := &faulty{Transport: b.client.transport}
-	client, err := NewClient(f, c)
-	must(t, err)
-	t.Cleanup(client.Close)
-	must(t, client.Wait(context.Background(), 1))
+	f, client := b.faulty(c, 1)
 	s, err := client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 4, ValueDim: 4})
 	must(t, err)
 	x := b.tensor(1, 3, 4)

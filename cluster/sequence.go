@@ -106,8 +106,7 @@ func (s *Sequence) Missing() (n int) {
 	return n
 }
 
-// good are the copies of a part that are of use, those of workers that answer first. Each part
-// begins with another one, so that all workers have work.
+// good are the copies of a part that are of use, those of workers that answer first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	s.mu.Lock()
 	all := slices.Clone(p.copies)

@@ -48,6 +48,18 @@ func get(t *testing.T, out *output, page string) (status int, text string) {
 	return r.StatusCode, string(body)
 }
 
+// newSequence is one of a new client, when there is a worker.
+func newSequence(t *testing.T, link cluster.Transport) (*cluster.Client, *cluster.Sequence) {
+	t.Helper()
+	client, err := cluster.NewClient(link, cluster.ClientConfig{})
+	must(t, err)
+	must(t, client.Wait(t.Context(), 1))
+	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
+		ValueDim: 8})
+	must(t, err)
+	return client, s
+}
+
 // TestServe lets a client use a worker, looks at its metrics, and ends it.
 func TestServe(t *testing.T) {
 	url := startServer(t, server.Options{})
@@ -56,13 +68,8 @@ func TestServe(t *testing.T) {
 	link, err := cluster.DialNATS(cluster.NATSConfig{URL: url, Prefix: "tenant.a"})
 	must(t, err)
 	defer func() { _ = link.Close() }()
-	client, err := cluster.NewClient(link, cluster.ClientConfig{})
-	must(t, err)
+	client, s := newSequence(t, link)
 	defer client.Close()
-	must(t, client.Wait(t.Context(), 1))
-	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
-		ValueDim: 8})
-	must(t, err)
 	x := attn.BHLD(make([]float32, 8*100), 1, 1, 100, 8)
 	must(t, s.Append(t.Context(), 0, x, x))
 	status, metrics := get(t, out, "/metrics")

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/cluster"
 )
 
 // address is where a worker's own server says that it is.
@@ -130,13 +129,8 @@ func TestDocumentedConfiguration(t *testing.T) {
 	link, err := c.dial("client")
 	must(t, err)
 	defer func() { _ = link.Close() }()
-	client, err := cluster.NewClient(link, cluster.ClientConfig{})
-	must(t, err)
+	client, s := newSequence(t, link)
 	defer client.Close()
-	must(t, client.Wait(t.Context(), 1))
-	s, err := client.NewSequence(cluster.SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8,
-		ValueDim: 8})
-	must(t, err)
 	x := attn.BHLD(make([]float32, 8*10), 1, 1, 10, 8)
 	must(t, s.Append(t.Context(), 0, x, x))
 	must(t, s.Attend(t.Context(), 0, x, x, nil))
