@@ -154,16 +154,16 @@ func accuracyState(t *testing.T, p *problem) (o, lse []float32) {
 
 // accuracyPart is a state with keys [lo, hi).
 func (p *problem) accuracyPart(t *testing.T, r *rand.Rand, lo, hi int) *State {
-	s, err := NewState(1, p.q.H, p.q.L, p.v.D)
+	s, err := NewState(StateConfig{1, p.q.H, p.q.L, p.v.D})
 	noError(t, err)
 	opt := p.opt
 	opt.Offset -= lo
 	for n := 0; lo < hi; lo += n {
 		n = min(hi-lo, 1+r.IntN(2*Segment))
-		if p.opt.Bias != nil {
-			bias := *p.opt.Bias
+		if !p.opt.Bias.none() {
+			bias := p.opt.Bias
 			bias.Data, bias.D = bias.Data[lo:], n
-			opt.Bias = &bias
+			opt.Bias = bias
 		}
 		k, v := p.k, p.v
 		k.Data, k.L = k.Data[lo*k.SL:], n
@@ -440,7 +440,7 @@ func (p *problem) farKey(*rand.Rand) {
 // normalBias adds a bias of normal data.
 func (p *problem) normalBias(r *rand.Rand) {
 	bias := tensor(r, normal, 1, p.q.H, p.q.L, p.k.L)
-	p.opt.Bias = &bias
+	p.opt.Bias = bias
 }
 
 // farSlopes gives the heads slopes from nearly 1 to 2⁻⁸, as is usual, and lets the queries look
@@ -492,7 +492,7 @@ func textbookScores[F float32 | float64](p *problem, s []F, h, i int) {
 		if c := F(p.opt.Softcap); c > 0 {
 			s[j] = F(c * F(math.Tanh(float64(F(s[j]/c)))))
 		}
-		if p.opt.Bias != nil {
+		if !p.opt.Bias.none() {
 			s[j] += F(p.opt.Bias.row(0, h, i)[j])
 		}
 		if p.opt.Slopes != nil {

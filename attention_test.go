@@ -92,11 +92,11 @@ var accuracyOptions = map[string]func(p *problem, r *rand.Rand){
 	"causal":  func(p *problem, _ *rand.Rand) { p.opt.Causal = BottomRight },
 	"softcap": func(p *problem, _ *rand.Rand) { p.opt.Softcap = 20 },
 	"window": func(p *problem, _ *rand.Rand) {
-		p.opt.Causal, p.opt.Window = BottomRight, &Window{Left: 40, Right: -1}
+		p.opt.Causal, p.opt.Window = BottomRight, Window{Left: 41}
 	},
 	"bias": func(p *problem, r *rand.Rand) {
 		bias := tensor(r, normal, 1, p.q.H, p.q.L, p.k.L)
-		p.opt.Bias = &bias
+		p.opt.Bias = bias
 	},
 	"slopes": func(p *problem, _ *rand.Rand) {
 		p.opt.Causal, p.opt.Slopes = BottomRight, make([]float32, p.q.H)
@@ -140,13 +140,13 @@ func TestAllTrueMask(t *testing.T) {
 		r := random("true")
 		for range budget(150) {
 			p := randomProblem(r, randomKind(r))
-			p.opt.Mask = nil
+			p.opt.Mask = Mask{}
 			want := p.solve(t, Attend)
 			mask := BHLD(make([]bool, p.q.L*p.k.L), 1, 1, p.q.L, p.k.L)
 			for i := range mask.Data {
 				mask.Data[i] = true
 			}
-			p.opt.Mask = &mask
+			p.opt.Mask = mask
 			p.same(t, "all-true mask", p.solve(t, Attend), want)
 		}
 	})
@@ -158,12 +158,12 @@ func TestEmptyRows(t *testing.T) {
 	masked := zeros(1, 1, 3, 70)
 	fillWith(masked.Data, negInf)
 	cases := map[string]Options{
-		"mask":    {Mask: &none},
-		"bias":    {Bias: &masked},
+		"mask":    {Mask: none},
+		"bias":    {Bias: masked},
 		"keys":    {KeyLens: []int{0, 0}},
 		"queries": {QueryLens: []int{0, 0}},
 		"causal":  {Causal: TopLeft, Offset: -3},
-		"window":  {Offset: 100, Window: &Window{Left: 5, Right: -1}},
+		"window":  {Offset: 100, Window: Window{Left: 6}},
 	}
 	forEach(t, func(t *testing.T) {
 		for name, opt := range cases {
@@ -286,6 +286,6 @@ func TestWindowAfterTheKeys(t *testing.T) {
 	x := make([]float32, 100*8)
 	must(t, Attend(BHLD(dst, 1, 1, 100, 8), BHLD(x, 1, 1, 100, 8), BHLD(x, 1, 1, 10, 8),
 		BHLD(x, 1, 1, 10, 8),
-		&Options{Window: &Window{Left: 2, Right: -1}, Offset: 20}))
+		&Options{Window: Window{Left: 3}, Offset: 20}))
 	mustEqualBits(t, "output", dst, x)
 }

@@ -23,7 +23,7 @@ func BenchmarkInt8(b *testing.B) {
 		dst, _, _ := p.results()
 		b.Run(s.name, func(b *testing.B) {
 			ratio(b, func() error {
-				return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal, Int8: true})
+				return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal, Integers: true})
 			}, func() error { return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal}) })
 		})
 	}
@@ -37,14 +37,14 @@ func BenchmarkInt8(b *testing.B) {
 		}
 		dst, _, _ := p.results()
 		b.Run(fmt.Sprintf("decode/group=%d", group), func(b *testing.B) {
-			ratio(b, func() error { return caches[I8].Attend(dst, p.q, &Options{Int8: true}) },
+			ratio(b, func() error { return caches[I8].Attend(dst, p.q, &Options{Integers: true}) },
 				func() error { return caches[F32].Attend(dst, p.q, nil) })
 		})
 	}
 	w := tensor(r, normal, 1, 1, 4096, 4096)
 	floats, err := PackMatrix(w, MatrixConfig{Transposed: true})
 	must(b, err)
-	ints, err := PackMatrix(w, MatrixConfig{Format: I8, Int8: true, Transposed: true})
+	ints, err := PackMatrix(w, MatrixConfig{Format: I8, Integers: true, Transposed: true})
 	must(b, err)
 	for _, rows := range []int{1, 4, 128, 512} {
 		dst, a := zeros(1, 1, rows, 4096), tensor(r, normal, 1, 1, rows, 4096)
@@ -67,18 +67,18 @@ func BenchmarkInt8TwoWorkers(b *testing.B) {
 		{shape{1, 8, 1, 2048, 2048, 128, 128}, Full}, {shape{8, 12, 1, 128, 128, 64, 64}, Full}} {
 		p := newProblem(r, normal, c.shape)
 		dst, _, _ := p.results()
-		opt := &Options{Causal: c.causal, Int8: true}
+		opt := &Options{Causal: c.causal, Integers: true}
 		b.Run(fmt.Sprint(c.shape, c.causal), func(b *testing.B) {
 			ratio(b, func() error { return Attend(dst, p.q, p.k, p.v, opt) },
 				func() error { return pool.Attend(dst, p.q, p.k, p.v, opt) })
 		})
 	}
-	m, err := PackMatrix(tensor(r, normal, 1, 1, 4096, 4096), MatrixConfig{Format: I8, Int8: true})
+	m, err := PackMatrix(tensor(r, normal, 1, 1, 4096, 4096), MatrixConfig{Format: I8, Integers: true})
 	must(b, err)
 	dst, a := zeros(1, 1, 128, 4096), tensor(r, normal, 1, 1, 128, 4096)
 	b.Run("matrix/rows=128", func(b *testing.B) {
 		ratio(b, func() error { return m.MatMul(dst, a, nil) },
-			func() error { return pool.MatMul(dst, a, m, nil) })
+			func() error { return pool.MulMatrix(dst, a, m, nil) })
 	})
 }
 
@@ -93,7 +93,7 @@ func BenchmarkLongPrompts(b *testing.B) {
 				b.Run(fmt.Sprintf("int8=%v/d=%d/L=%d", int8, d, n), func(b *testing.B) {
 					long := newProblem(r, normal, shape{1, 4, 1, n, n, d, d})
 					dst, _, _ := long.results()
-					opt := &Options{Int8: int8}
+					opt := &Options{Integers: int8}
 					times := float64(n) / 1024 * float64(n) / 1024
 					var best [2]float64
 					for b.Loop() {

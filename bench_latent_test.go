@@ -40,7 +40,7 @@ func benchmarkLatent(b *testing.B, kind Format, heads int, int8 bool) {
 		must(b, c.Append(k, v))
 		caches[i] = c
 	}
-	opt := Options{Causal: BottomRight, Int8: int8}
+	opt := Options{Causal: BottomRight, Integers: int8}
 	var times [2][]time.Duration
 	for b.Loop() {
 		for i, c := range caches {

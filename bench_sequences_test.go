@@ -81,7 +81,7 @@ func BenchmarkSequencesShared(b *testing.B) {
 				seqs = append(seqs, filledSequence(b, prompt.Fork(), own+1))
 			}
 			q, dst := tensor(random("q"), normal, 1, heads, n, 128), zeros(1, heads, n, 128)
-			opt := Options{Causal: BottomRight, Int8: way.int8}
+			opt := Options{Causal: BottomRight, Integers: way.int8}
 			ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error {
 				for i := range seqs {
 					if err := AttendSequences(rowsOf(dst, i, 1), rowsOf(q, i, 1), seqs[i:][:1], &opt); err != nil {

@@ -148,12 +148,12 @@ func BenchmarkOptions(b *testing.B) {
 		opt   Options
 	}{
 		{"none", 1, Options{}},
-		{"mask", 1, Options{Mask: &mask}},
-		{"bias", 1, Options{Bias: &bias}},
+		{"mask", 1, Options{Mask: mask}},
+		{"bias", 1, Options{Bias: bias}},
 		{"softcap", 1, Options{Softcap: 30}},
 		{"slopes", 1, Options{Slopes: heads}},
 		{"sinks", 1, Options{Sinks: heads}},
-		{"window=64", 65. / 512, Options{Window: &Window{Left: 64, Right: 0}}},
+		{"window=64", 65. / 512, Options{Window: Window{Left: 65, Right: 1}}},
 		{"lse", 1, Options{LSE: make([]float32, 8*512)}},
 	} {
 		b.Run(o.name, func(b *testing.B) {
@@ -189,10 +189,10 @@ func BenchmarkPairs(b *testing.B) {
 			opt  Options
 		}{
 			{"none", Options{}},
-			{"bias", Options{Bias: &bias}},
-			{"bias_with_inf", Options{Bias: &some}},
-			{"mask", Options{Mask: &mask}},
-			{"mask_all_true", Options{Mask: &all}},
+			{"bias", Options{Bias: bias}},
+			{"bias_with_inf", Options{Bias: some}},
+			{"mask", Options{Mask: mask}},
+			{"mask_all_true", Options{Mask: all}},
 		} {
 			b.Run(s.name+"/"+o.name, func(b *testing.B) {
 				p := s.problem()

@@ -72,6 +72,9 @@ func (c *Cache) MemoryUse() int { return len(c.packed.data) }
 // Close gives the cache's memory back. Calls that begin later, Close among them, return
 // [ErrClosed]; Len is 0.
 func (c *Cache) Close() error {
+	if c == nil {
+		return nil
+	}
 	if err := c.checkOpen(); err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 					for range 3 {
 						dst, weights, lse := p.results()
 						opt := p.opt
-						opt.LSE, opt.Weights = lse, &weights
+						opt.LSE, opt.Weights = lse, weights
 						if err := over(dst, p.q, p.k, p.v, &opt); err != nil {
 							t.Error(err)
 						}
@@ -422,10 +422,10 @@ func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow
 			r.q[x] = -r.q[x]
 		}
 	}
-	if r.unit = r.scale; opt.Softcap > 0 || opt.Bias != nil || opt.Slopes != nil {
+	if r.unit = r.scale; opt.Softcap > 0 || !opt.Bias.none() || opt.Slopes != nil {
 		r.unit = 1
 	}
-	if opt.Int8 {
+	if opt.Integers {
 		r.round()
 	}
 	r.c = float32(float64(r.unit) * f32.Log2E)
@@ -438,7 +438,7 @@ func (r *integerRow) round() {
 	if r.q = q; scale != 0 {
 		r.scale = float32(r.scale * scale)
 	}
-	if r.opt.Softcap == 0 && r.opt.Bias == nil && r.opt.Slopes == nil {
+	if r.opt.Softcap == 0 && r.opt.Bias.none() && r.opt.Slopes == nil {
 		r.unit = r.scale
 	}
 }
@@ -449,12 +449,11 @@ func (r *integerRow) sees(j int) bool {
 	switch o := r.opt; {
 	case !r.exists || j >= r.keys || o.Causal != Full && j > at:
 		return false
-	case o.Window != nil && (o.Window.Left >= 0 && j < at-o.Window.Left || o.Window.Right >= 0 &&
-		j > at+o.Window.Right):
+	case o.Window.Left > 0 && j <= at-o.Window.Left || o.Window.Right > 0 && j >= at+o.Window.Right:
 		return false
-	case o.Mask != nil && !o.Mask.Data[o.Mask.offset(r.b%o.Mask.B, r.h%o.Mask.H, r.i)+j]:
+	case !o.Mask.none() && !o.Mask.Data[o.Mask.offset(r.b%o.Mask.B, r.h%o.Mask.H, r.i)+j]:
 		return false
-	case o.Bias != nil:
+	case !o.Bias.none():
 		return r.bias(j) != negInf
 	}
 	return true
@@ -478,7 +477,7 @@ func (r *integerRow) score(j int) float32 {
 		u = 1
 	}
 	switch {
-	case o.Bias != nil:
+	case !o.Bias.none():
 		s = f32.FMA(s, u, r.bias(j))
 	case r.unit == 1:
 		s = float32(s * u)
@@ -514,7 +513,7 @@ func (r *integerRow) segment(first int) *rowState {
 		for x := range st.o {
 			st.o[x] = float32(st.o[x] * alpha[0])
 		}
-		if r.opt.Int8 {
+		if r.opt.Integers {
 			r.addIntegers(st, block, s[:], visible)
 			continue
 		}

@@ -134,9 +134,7 @@ func TestCacheDecodesLikePrefill(t *testing.T) {
 	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: kvHeads, HeadDim: d, ValueDim: d, Capacity: n})
 	must(t, err)
 	for i := range n {
-		token := func(x View[float32]) Tensor {
-			return Tensor{Data: x.Data[i*x.SL:], B: 1, H: x.H, L: 1, D: d, SB: x.SB, SH: x.SH, SL: x.SL}
-		}
+		token := func(x Tensor) Tensor { return x.Slice(i, i+1) }
 		must(t, c.Append(token(k), token(v)))
 		must(t, c.Attend(token(BLHD(got, 1, n, heads, d)), token(q), &Options{Causal: BottomRight}))
 	}
@@ -159,8 +157,8 @@ func TestCacheWeights(t *testing.T) {
 	}
 	q := tensor(r, normal, 1, 2, 3, 8)
 	dst := BHLD(nans(2*3*8), 1, 2, 3, 8)
-	must(t, c.Attend(dst, q, &Options{Causal: BottomRight, Weights: &weights[0]}))
-	must(t, Attend(dst, q, m.k, m.v, &Options{Causal: BottomRight, Weights: &weights[1]}))
+	must(t, c.Attend(dst, q, &Options{Causal: BottomRight, Weights: weights[0]}))
+	must(t, Attend(dst, q, m.k, m.v, &Options{Causal: BottomRight, Weights: weights[1]}))
 	mustEqualBits(t, "weights", weights[0].Data, weights[1].Data)
 }
 
@@ -202,9 +200,9 @@ func TestCacheErrors(t *testing.T) {
 	short := zeros(2, 1, 3, 4)
 	short.Data = short.Data[1:]
 	sameKeys, sameValues := zeros(2, 1, 3, 4), zeros(2, 1, 3, 3)
-	sameKeys.SL, sameValues.SL = 0, 0
+	sameKeys.SL, sameValues.SL = Broadcast, Broadcast
 	negative := zeros(2, 1, 3, 4)
-	negative.SL = -1
+	negative.SL = -2
 	for _, e := range []struct {
 		name string
 		err  error
@@ -229,8 +227,8 @@ func TestCacheErrors(t *testing.T) {
 			"v is [2 1 1 4], want [2 1 1 3]"},
 		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength,
 			"len(k.Data) is 23, want at least 24 for [2 1 3 4] with strides [12 12 4]"},
-		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride, "k.SL is -1, want at least 0"},
-		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride, "v.SL is -1, want at least 0"},
+		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride, "k.SL is -2, want at least 1, or Broadcast"},
+		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride, "v.SL is -2, want at least 1, or Broadcast"},
 		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the tokens in the cache"},
 		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the tokens in the cache"},
 		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape,
@@ -506,7 +504,7 @@ func (p *cachePlay) appendWrong() {
 	case 1:
 		spoiled.Data, wanted = spoiled.Data[1:], ErrLength
 	case 2:
-		spoiled.SL, wanted = -1, ErrStride
+		spoiled.SL, wanted = -2, ErrStride
 	case 3:
 		sizes := []*int{&spoiled.B, &spoiled.H, &spoiled.D, &spoiled.L}
 		if p.model.config.ValuesInKeys {
@@ -528,7 +526,7 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	if p.IntN(4) == 0 {
 		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
-	opt.Int8 = p.integers()
+	opt.Integers = p.integers()
 	return dst, q, opt
 }
 

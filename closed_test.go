@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/memory"
 )
 
 // poolOperands is what calls by way of a pool take.
@@ -25,7 +27,7 @@ func newPoolOperands(t *testing.T) *poolOperands {
 	s := sequenceOf(t, StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 20})
 	must(t, s.Append(x.k, x.v))
 	x.seqs = []*Sequence{s, s.Fork(), s}
-	x.state, err = NewState(1, 4, 3, 8)
+	x.state, err = NewState(StateConfig{1, 4, 3, 8})
 	must(t, err)
 	return x
 }
@@ -77,7 +79,7 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul"} // MatMul: see the tests of matrices
+	known := []string{"Close", "MatMul", "MulMatrix"} // see the tests of matrices
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}
@@ -243,4 +245,55 @@ func TestClosedStore(t *testing.T) {
 		t.Errorf("MemoryUse is %d, want 0", s.store.MemoryUse())
 	}
 	mustEqualFiles(t, "of another store", fileOf(t, other), file)
+}
+
+// A closed State gives its memory back at once, and every call of it is an error that changes
+// nothing.
+func TestClosedState(t *testing.T) {
+	before := memoryInUse()
+	const heads, queries, dim = 8, 64, 128
+	s, err := NewState(StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+	must(t, err)
+	open, err := NewState(StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+	must(t, err)
+	q, k := zeros(1, heads, queries, dim), zeros(1, heads, 5, dim)
+	must(t, s.Update(q, k, k, nil))
+	form, err := s.MarshalBinary()
+	must(t, err)
+	must(t, s.Close())
+	if got := memory.Mapped(); got > before { // less, if something of another test was collected
+		t.Errorf("%d bytes are left of the state", got-before)
+	}
+	store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: dim, ValueDim: dim, Pages: 1})
+	must(t, err)
+	defer store.Close()
+	seq, pool, dst := store.NewSequence(), NewPool(2), BHLD(nans(q.end()), 1, heads, queries, dim)
+	defer pool.Close()
+	_, marshal := s.MarshalBinary()
+	for name, err := range map[string]error{
+		"Close": s.Close(), "Update": s.Update(q, k, k, nil), "Merge": s.Merge(open),
+		"Merge with": open.Merge(s), "Finish": s.Finish(dst, nil), "MarshalBinary": marshal,
+		"UnmarshalBinary": s.UnmarshalBinary(form), "UpdateSequence": s.UpdateSequence(q, seq, nil),
+		"Pool.Update":         pool.Update(s, q, k, k, nil),
+		"Pool.UpdateSequence": pool.UpdateSequence(s, q, seq, nil),
+	} {
+		mustFail(t, name, err, ErrClosed)
+	}
+	s.Reset()
+	if s.Keys() != 0 || open.Keys() != 0 {
+		t.Errorf("the states have %d and %d keys, want none", s.Keys(), open.Keys())
+	}
+	mustBeUntouched(t, dst)
+	must(t, open.Update(q, k, k, nil))
+	must(t, open.Close())
+}
+
+// Closing what there is not does nothing, so a deferred Close needs no question before it.
+func TestCloseOfNil(t *testing.T) {
+	must(t, (*Cache)(nil).Close())
+	must(t, (*Store)(nil).Close())
+	must(t, (*Matrix)(nil).Close())
+	must(t, (*State)(nil).Close())
+	must(t, (*Pool)(nil).Close())
+	(*Sequence)(nil).Release()
 }

@@ -7,10 +7,10 @@
 //
 // A [Tensor] is a [View] of a caller's []float32: four dimensions (batch,
 // heads, length, dimension) and a stride for each but the last. [BHLD] and
-// [BLHD] make the two usual contiguous layouts; other layouts, such as Q, K and
-// V side by side in one row or rows with gaps, are View literals. Nothing is
-// copied to change a layout, and an output in BLHD concatenates the heads. A
-// stride of 0 repeats an input without copies. Queries may have more heads than
+// [BLHD] make the two usual contiguous layouts, and [Rows] the columns of wider rows, as Q, K and V
+// side by side; other layouts are View literals. [View.Slice] and [View.Heads] are parts of a view.
+// Nothing is copied to change a layout, and an output in BLHD concatenates the heads. The stride
+// [Broadcast] repeats an input without copies. Queries may have more heads than
 // keys and values (grouped-query attention), and values another dimension than
 // keys.
 //
@@ -48,7 +48,8 @@
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
 //     slices.
 //
-// [Options] selects variants: causal alignment, sliding window, mask, additive
+// [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
+// model sets Causal also for several queries at once. There are causal alignment, sliding window, mask, additive
 // bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
 // and weights as further outputs. All compose. What each means exactly, and
 // which options reproduce a call of another library, is in docs/semantics.md.
@@ -79,10 +80,12 @@
 // Bad shapes, strides, lengths, options, and outputs that overlap other arguments are errors that
 // wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
 // [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
-// State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State
+// State, [ErrClosed] of a Cache, Store, Sequence, Matrix, State or Pool, and [ErrFormat] of what a State
 // or a Sequence reads. The text names the argument, what came and what was wanted, and nothing has
-// been written. Functions on plain slices panic if lengths differ, as indexing does; the others
-// panic on nil pointers only. [Sequence.Save] and [Sequence.Load] also return errors of
+// been written. Functions on plain slices panic if lengths differ, as indexing does, and
+// [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil *[Pool] computes on
+// the calling goroutine. Close of a nil pointer, and Release of a nil *Sequence, do nothing; all
+// other methods of *Cache, *Store, *Sequence, *Matrix and *State panic if that is nil. [Sequence.Save] and [Sequence.Load] also return errors of
 // their writer and reader, wrapped.
 //
 // # Implementations

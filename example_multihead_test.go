@@ -25,8 +25,7 @@ func (m *MultiHead) Forward(dst, x []float32, n int) error {
 		return err
 	}
 	columns := func(i int) attn.Tensor {
-		return attn.Tensor{Data: rows[i*width:], B: 1, H: m.heads, L: n, D: m.dim, SH: m.dim,
-			SL: 3 * width}
+		return attn.Rows(rows[i*width:], 1, n, m.heads, m.dim, 3*width)
 	}
 	// Each head writes its part of the token's row: that concatenates the heads.
 	err = attn.Attend(attn.BLHD(joined, 1, n, m.heads, m.dim), columns(0), columns(1), columns(2),

@@ -17,7 +17,7 @@ func projected(text uint64, heads, from, n int) attn.Tensor {
 	x := attn.BLHD(make([]float32, n*heads*storeDim), 1, n, heads, storeDim)
 	for i := range n {
 		r := rand.New(rand.NewPCG(text, uint64(from+i)))
-		row := x.Data[i*x.SL:][:heads*storeDim]
+		row := x.Data[i*heads*storeDim:][:heads*storeDim]
 		for j := range row {
 			row[j] = float32(r.NormFloat64())
 		}
@@ -93,7 +93,7 @@ func ExampleStore_continuousBatching() {
 		end := 0
 		for i, r := range running {
 			end += lens[i]
-			r.last = dst.Data[(end-1)*dst.SL:][:storeHeads*storeDim]
+			r.last = dst.Data[(end-1)*storeHeads*storeDim:][:storeHeads*storeDim]
 			if r.s.Len() == r.prompt+r.n {
 				fmt.Printf("        text %d is done; the bits of one call alone: %t\n", r.text,
 					slices.Equal(r.last, lastAlone(r.text, r.s.Len())))
@@ -126,7 +126,7 @@ func lastAlone(text uint64, n int) []float32 {
 	if err := attn.Attend(dst, q, x, x, &attn.Options{Causal: attn.TopLeft}); err != nil {
 		panic(err)
 	}
-	return dst.Data[(n-1)*dst.SL:]
+	return dst.Slice(n-1, n).Data
 }
 
 // Requests that begin with the same system prompt are forks of one sequence. Its pages are kept
@@ -166,7 +166,7 @@ func ExampleSequence_Fork() {
 			fmt.Println(err)
 			return
 		}
-		if slices.Equal(alone.Data, dst.Data[i*dst.SL:][:dst.SL]) {
+		if slices.Equal(alone.Data, dst.Data[i*storeHeads*storeDim:][:storeHeads*storeDim]) {
 			same++
 		}
 		s.Release()
@@ -223,11 +223,11 @@ func ExampleSequence_Truncate() {
 
 // A sliding window: what no query will see again is dropped, and its pages are free, while
 // positions go on.
-func ExampleSequence_DropFront() {
+func ExampleSequence_DropBefore() {
 	store := newStore(4)
 	s := store.NewSequence()
 	const window = 128
-	opt := attn.Options{Causal: attn.BottomRight, Window: &attn.Window{Left: window - 1, Right: -1}}
+	opt := attn.Options{Causal: attn.BottomRight, Window: attn.Window{Left: window}}
 	dst := attn.BLHD(make([]float32, storeHeads*storeDim), 1, 1, storeHeads, storeDim)
 	most := 0
 	for range 10_000 {
@@ -240,7 +240,7 @@ func ExampleSequence_DropFront() {
 			fmt.Println(err)
 			return
 		}
-		if err := s.DropFront(max(0, s.Len()-window)); err != nil {
+		if err := s.DropBefore(max(0, s.Len()-window)); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -61,7 +61,7 @@ func ExampleAttend_mask() {
 	dst := matrix(2, make([]float32, 6)...)
 
 	mask := attn.BHLD([]bool{true, false, true, true}, 1, 1, 2, 2)
-	if err := attn.Attend(dst, q, k, v, &attn.Options{Mask: &mask}); err != nil {
+	if err := attn.Attend(dst, q, k, v, &attn.Options{Mask: mask}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -83,7 +83,7 @@ func ExampleAttend_bias() {
 	for i, m := range []float32{1, 0, 1, 1} {
 		bias.Data[i] = (1 - m) * -1e9
 	}
-	if err := attn.Attend(dst, q, k, v, &attn.Options{Bias: &bias}); err != nil {
+	if err := attn.Attend(dst, q, k, v, &attn.Options{Bias: bias}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -112,7 +112,7 @@ func ExampleAttend_projections() {
 	fmt.Println("Q", q.Data, "K", k.Data, "V", v.Data)
 
 	dst, weights := matrix(3, make([]float32, 9)...), matrix(3, make([]float32, 9)...)
-	if err := attn.Attend(dst, q, k, v, &attn.Options{Scale: 1, Weights: &weights}); err != nil {
+	if err := attn.Attend(dst, q, k, v, &attn.Options{Scale: 1, Weights: weights}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -211,10 +211,6 @@ func ExampleCache() {
 		}
 		return attn.BLHD(data, 1, length, heads, dim)
 	}
-	tokens := func(x attn.Tensor, from, to int) attn.Tensor {
-		x.Data, x.L = x.Data[from*x.SL:], to-from
-		return x
-	}
 	q, k, v, out := sequence(heads), sequence(kvHeads), sequence(kvHeads), sequence(heads)
 
 	pool := attn.NewPool(2)
@@ -225,8 +221,8 @@ func ExampleCache() {
 	defer cache.Close()
 	causal := &attn.Options{Causal: attn.BottomRight} // the last query sees the last key
 	for from, to := 0, prompt; from < length; from, to = to, to+1 {
-		check(cache.Append(tokens(k, from, to), tokens(v, from, to)))
-		check(pool.AttendCache(tokens(out, from, to), tokens(q, from, to), cache, causal))
+		check(cache.Append(k.Slice(from, to), v.Slice(from, to)))
+		check(pool.AttendCache(out.Slice(from, to), q.Slice(from, to), cache, causal))
 	}
 
 	whole := attn.BLHD(make([]float32, length*heads*dim), 1, length, heads, dim)
@@ -313,11 +309,8 @@ func Example_contextParallel() {
 	var workers sync.WaitGroup
 	for i := range messages {
 		workers.Go(func() {
-			mine := func(x attn.Tensor) attn.Tensor {
-				x.Data, x.L = x.Data[i*quarter*x.SL:], quarter
-				return x
-			}
-			state, err := attn.NewState(1, heads, queries, dim)
+			mine := func(x attn.Tensor) attn.Tensor { return x.Slice(i*quarter, (i+1)*quarter) }
+			state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
 			check(err)
 			// The worker's first key has position 0 in its state.
 			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft,
@@ -329,7 +322,7 @@ func Example_contextParallel() {
 	workers.Wait()
 
 	// The receiver: merge in the order of the keys.
-	whole, err := attn.NewState(1, heads, queries, dim)
+	whole, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
 	check(err)
 	for _, message := range messages {
 		var state attn.State
@@ -395,24 +388,17 @@ func ExamplePackMatrix_transposed() {
 	// 2
 }
 
-// A Window or a Mask beside the call would be an allocation for each call, because other goroutines
-// see the options. Those of a layer that is called again and again are kept with the layer.
+// The options beside a call to a Pool cost no allocation.
 func ExamplePool_Attend() {
-	type layer struct {
-		opt    attn.Options
-		window attn.Window
-	}
-	l := &layer{opt: attn.Options{Causal: attn.TopLeft}}
-	l.opt.Window = &l.window
-
 	pool := attn.NewPool(0)
 	defer pool.Close()
 	q := attn.BHLD([]float32{0, 0, 0}, 1, 1, 3, 1)
 	v := attn.BHLD([]float32{1, 2, 3}, 1, 1, 3, 1)
 	dst := attn.BHLD(make([]float32, 3), 1, 1, 3, 1)
-	for _, left := range []int{0, 1} {
-		l.window = attn.Window{Left: left, Right: 0} // allocates nothing
-		if err := pool.Attend(dst, q, q, v, &l.opt); err != nil {
+	for _, keys := range []int{1, 2} { // the query's own among them
+		err := pool.Attend(dst, q, q, v, &attn.Options{
+			Causal: attn.TopLeft, Window: attn.Window{Left: keys}})
+		if err != nil {
 			fmt.Println(err)
 		}
 		fmt.Println(dst.Data)

@@ -81,7 +81,7 @@ func attendGolden(name string, s shape, set func(r *rand.Rand, o *Options)) gold
 		q, k := goldenTensor(r, 4, s.b, h, s.lq, s.d), goldenTensor(r, 4, s.b, s.kvh, s.lk, s.d)
 		v, dst := goldenTensor(r, 2, s.b, s.kvh, s.lk, s.dv), zeros(s.b, h, s.lq, s.dv)
 		w := zeros(s.b, h, s.lq, s.lk)
-		o := Options{LSE: make([]float32, s.b*h*s.lq), Weights: &w}
+		o := Options{LSE: make([]float32, s.b*h*s.lq), Weights: w}
 		if set != nil {
 			set(r, &o)
 		}
@@ -94,7 +94,7 @@ func attendGolden(name string, s shape, set func(r *rand.Rand, o *Options)) gold
 // ragged vectors, more than one segment of keys, and each option alone and with others.
 func goldens() []golden {
 	window := func(left, right int) func(*rand.Rand, *Options) {
-		return func(_ *rand.Rand, o *Options) { o.Window, o.Causal = &Window{left, right}, BottomRight }
+		return func(_ *rand.Rand, o *Options) { o.Window, o.Causal = Window{left + 1, right + 1}, BottomRight }
 	}
 	list := []golden{
 		attendGolden("one", shape{1, 1, 1, 1, 1, 1, 1}, nil),
@@ -138,7 +138,7 @@ func goldens() []golden {
 			for i, e := range x.Data {
 				m.Data[i] = e < 0.5
 			}
-			o.Mask = &m
+			o.Mask = m
 		}
 		bias := func(r *rand.Rand, o *Options) {
 			x := pairs(r, 2)
@@ -147,7 +147,7 @@ func goldens() []golden {
 					x.Data[i] = negInf
 				}
 			}
-			o.Bias = &x
+			o.Bias = x
 		}
 		slopes := func(r *rand.Rand, o *Options) { o.Slopes = goldenInput(r, s.kvh*s.group, 1) }
 		sinks := func(r *rand.Rand, o *Options) { o.Sinks = goldenInput(r, s.kvh*s.group, 4) }
@@ -160,7 +160,7 @@ func goldens() []golden {
 				bias(r, o)
 				slopes(r, o)
 				sinks(r, o)
-				o.Causal, o.Softcap, o.Window = BottomRight, 8, &Window{Left: 100, Right: 0}
+				o.Causal, o.Softcap, o.Window = BottomRight, 8, Window{Left: 101, Right: 1}
 			}))
 	}
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
@@ -197,7 +197,7 @@ func stateGolden(t *testing.T, r *rand.Rand) [][]float32 {
 	var s [2]*State
 	for i, lk := range []int{Segment, 300} {
 		var err error
-		s[i], err = NewState(b, h, lq, dv)
+		s[i], err = NewState(StateConfig{b, h, lq, dv})
 		must(t, err)
 		must(t, s[i].Update(q, goldenTensor(r, 4, b, h, lk, d), goldenTensor(r, 2, b, h, lk, dv), nil))
 	}
@@ -233,7 +233,7 @@ func latentGolden(t *testing.T, r *rand.Rand) [][]float32 {
 		must(t, c.Append(goldenTensor(r, 4, b, h, n, d), Tensor{}))
 		for _, lq := range []int{1, 5} {
 			dst := BHLD(make([]float32, b*h*group*lq*dv), b, h*group, lq, dv)
-			opt := &Options{Causal: BottomRight, Int8: kind == I8 && lq == 1}
+			opt := &Options{Causal: BottomRight, Integers: kind == I8 && lq == 1}
 			must(t, c.Attend(dst, goldenTensor(r, 4, b, h*group, lq, d), opt))
 			out = append(out, dst.Data)
 		}

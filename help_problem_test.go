@@ -16,7 +16,7 @@ type problem struct {
 	opt     Options
 
 	// repeat says over which of B, H and L each input repeats itself, where
-	// a stride of 0 may describe it as well.
+	// Broadcast may describe it as well.
 	repeat [5][3]bool // q, k, v, Mask, Bias
 }
 
@@ -28,14 +28,11 @@ type result struct{ o, lse, weights []float32 }
 
 func (p *problem) describe() string {
 	o := p.opt
-	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%d Offset=%d "+
-		"Softcap=%v QueryLens=%v KeyLens=%v",
-		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Softcap,
-		o.QueryLens, o.KeyLens)
-	if o.Window != nil {
-		text += fmt.Sprintf(" Window=%v", *o.Window)
-	}
-	for name, is := range map[string]bool{"Mask": o.Mask != nil, "Bias": o.Bias != nil,
+	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%v Offset=%d "+
+		"Window=%v Softcap=%v QueryLens=%v KeyLens=%v",
+		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Window,
+		o.Softcap, o.QueryLens, o.KeyLens)
+	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil} {
 		if is {
 			text += " " + name
@@ -153,7 +150,7 @@ func problemOf(r *rand.Rand, kind distribution, s shape) *problem {
 		for range r.IntN(lq * lk) {
 			bias.Data[r.IntN(len(bias.Data))] = negInf
 		}
-		p.opt.Bias = &bias
+		p.opt.Bias = bias
 		p.repeat[4] = [3]bool{bias.B == 1, bias.H == 1, lq == 1}
 	}
 	if r.IntN(4) == 0 {
@@ -203,7 +200,7 @@ func (p *problem) randomPositions(r *rand.Rand) {
 		o.Offset = r.IntN(2*p.k.L+1) - p.k.L/2
 	}
 	if r.IntN(3) == 0 {
-		o.Window = &Window{r.IntN(p.k.L+2) - 1, r.IntN(p.k.L+2) - 1}
+		o.Window = Window{r.IntN(p.k.L + 2), r.IntN(p.k.L + 2)}
 	}
 	if r.IntN(4) == 0 {
 		o.KeyLens = lengths(r, p.q.B, p.k.L)
@@ -221,7 +218,7 @@ func lengths(r *rand.Rand, n, most int) []int {
 	return s
 }
 
-func (p *problem) randomMask(r *rand.Rand) *Mask {
+func (p *problem) randomMask(r *rand.Rand) Mask {
 	b, h := oneOr(r, p.q.B), oneOr(r, p.q.H)
 	mask := BHLD(make([]bool, b*h*p.q.L*p.k.L), b, h, p.q.L, p.k.L)
 	every := 1 + r.IntN(5)
@@ -235,7 +232,7 @@ func (p *problem) randomMask(r *rand.Rand) *Mask {
 		}
 	}
 	p.repeat[3] = [3]bool{b == 1, h == 1, mask.L == 1}
-	return &mask
+	return mask
 }
 
 // reference returns the problem as the reference understands it.
@@ -246,17 +243,14 @@ func (p *problem) reference() *reference.Call {
 		Q: p.q.Data, K: p.k.Data, V: p.v.Data,
 		Scale: float64(o.Scale), Softcap: float64(o.Softcap),
 		Causal: o.Causal == TopLeft, BottomRight: o.Causal == BottomRight, Offset: o.Offset,
-		Left: -1, Right: -1,
+		Left: o.Window.Left - 1, Right: o.Window.Right - 1, // its own: −1 is unbounded
 		Slopes: o.Slopes, Sinks: o.Sinks, QueryLens: o.QueryLens, KeyLens: o.KeyLens,
 	}
-	if o.Window != nil {
-		c.Left, c.Right = o.Window.Left, o.Window.Right
+	if !o.Mask.none() {
+		c.Mask = expand(o.Mask, p.q.B, p.q.H)
 	}
-	if o.Mask != nil {
-		c.Mask = expand(*o.Mask, p.q.B, p.q.H)
-	}
-	if o.Bias != nil {
-		c.Bias = expand(*o.Bias, p.q.B, p.q.H)
+	if !o.Bias.none() {
+		c.Bias = expand(o.Bias, p.q.B, p.q.H)
 	}
 	return c
 }
@@ -286,7 +280,7 @@ func (p *problem) results() (dst, weights Tensor, lse []float32) {
 func (p *problem) solve(t testing.TB, attend attender) *result {
 	dst, weights, lse := p.results()
 	opt := p.opt
-	opt.LSE, opt.Weights = lse, &weights
+	opt.LSE, opt.Weights = lse, weights
 	if err := attend(dst, p.q, p.k, p.v, &opt); err != nil {
 		t.Helper()
 		t.Fatalf("%s: %v", p.describe(), err)
@@ -313,9 +307,14 @@ func (p *problem) same(t testing.TB, what string, got, want *result) {
 	}
 }
 
+// repeated is a view of which every row is the first d elements of data.
+func repeated(data []float32, b, h, l, d int) Tensor {
+	return Tensor{data, b, h, l, d, Broadcast, Broadcast, Broadcast}
+}
+
 // scatter copies a contiguous view to guarded memory with random strides,
 // random order of the dimensions and gaps full of filler. Where the view
-// repeats itself the stride may be 0.
+// repeats itself the stride may be Broadcast, and where a dimension is 1 it may be anything.
 func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v View[T],
 	repeat [3]bool, filler T) (write, read View[T]) {
 	counts := [3]int{v.B, v.H, v.L}
@@ -334,6 +333,14 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 		return write, write
 	}
 	read = write
+	for i, stride := range []*int{&read.SB, &read.SH, &read.SL} {
+		switch {
+		case counts[i] == 1 && r.IntN(2) == 0:
+			*stride = []int{-7, 0, 1, math.MinInt, math.MaxInt}[r.IntN(5)]
+		case strides[i] == 0:
+			*stride = Broadcast
+		}
+	}
 	write.Data, read.Data = place(r, pool, used, extent)
 	fillWith(write.Data, filler)
 	for at := range v.B * v.H * v.L {
@@ -354,19 +361,19 @@ func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *arena, attend atte
 	}
 	opt := p.opt
 	q, k, v := floats(p.q, 0), floats(p.k, 1), floats(p.v, 2)
-	if opt.Mask != nil {
-		_, mask := scatter(r, &a.bools, &a.used[2], *opt.Mask, p.repeat[3], true)
-		opt.Mask = &mask
+	if !opt.Mask.none() {
+		_, mask := scatter(r, &a.bools, &a.used[2], opt.Mask, p.repeat[3], true)
+		opt.Mask = mask
 	}
-	if opt.Bias != nil {
-		bias := floats(*opt.Bias, 4)
-		opt.Bias = &bias
+	if !opt.Bias.none() {
+		bias := floats(opt.Bias, 4)
+		opt.Bias = bias
 	}
 	const canary = 12345
 	dst, weights, lse := p.results()
 	o, _ := scatter(r, &a.floats, &a.used[0], dst, [3]bool{}, canary)
 	w, _ := scatter(r, &a.floats, &a.used[0], weights, [3]bool{}, canary)
-	opt.LSE, opt.Weights = lse, &w
+	opt.LSE, opt.Weights = lse, w
 	if err := attend(o, q, k, v, &opt); err != nil {
 		t.Helper()
 		t.Fatalf("%s: %v", p.describe(), err)
@@ -402,7 +409,7 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 		opt.Offset = r.IntN(lk+1) - lq/2
 	}
 	if r.IntN(3) == 0 {
-		opt.Window = &Window{Left: r.IntN(lk+2) - 1, Right: r.IntN(lk+2) - 1}
+		opt.Window = Window{Left: r.IntN(lk + 2), Right: r.IntN(lk + 2)}
 	}
 	if r.IntN(3) == 0 {
 		opt.KeyLens = lengths(r, batch, lk)
@@ -421,7 +428,7 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 	}
 	if r.IntN(4) == 0 && lk > 0 {
 		bias := tensor(r, normal, 1, heads, lq, lk)
-		opt.Bias = &bias
+		opt.Bias = bias
 	}
 	if r.IntN(4) == 0 && lk > 0 {
 		bits := make([]bool, batch*lq*lk)
@@ -429,15 +436,14 @@ func randomOptions(r *rand.Rand, batch, heads, lq, lk int) *Options {
 			bits[i] = r.IntN(3) > 0
 		}
 		mask := BHLD(bits, batch, 1, lq, lk)
-		opt.Mask = &mask
+		opt.Mask = mask
 	}
 	return opt
 }
 
 // rowsOf is rows [i, i+n) of a view.
 func rowsOf[T any](v View[T], i, n int) View[T] {
-	v.Data, v.L = v.Data[i*v.SL:], n
-	return v
+	return v.Slice(i, i+n)
 }
 
 // randomKind draws a kind of inputs: often what models compute with, otherwise something extreme.
@@ -488,13 +494,13 @@ func (p *problem) part(s selection) *problem {
 			o.Causal = TopLeft
 		}
 	}
-	if o.Mask != nil {
-		mask := pick(*o.Mask, s.batches, s.heads, s.first, s.count)
-		o.Mask = &mask
+	if !o.Mask.none() {
+		mask := pick(o.Mask, s.batches, s.heads, s.first, s.count)
+		o.Mask = mask
 	}
-	if o.Bias != nil {
-		bias := pick(*o.Bias, s.batches, s.heads, s.first, s.count)
-		o.Bias = &bias
+	if !o.Bias.none() {
+		bias := pick(o.Bias, s.batches, s.heads, s.first, s.count)
+		o.Bias = bias
 	}
 	o.Slopes, o.Sinks = choice(o.Slopes, s.heads), choice(o.Sinks, s.heads)
 	o.KeyLens, o.QueryLens = choice(o.KeyLens, s.batches), choice(o.QueryLens, s.batches)

@@ -85,27 +85,29 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 	}
 	c.q = packed(q, c.lens, q.H, q.D)
 	c.opt.KeyLens, c.opt.QueryLens = nil, c.lens
-	if opt.Mask != nil {
-		mask := packed(*opt.Mask, c.lens, opt.Mask.H, longest)
-		c.opt.Mask = &mask
+	if !opt.Mask.none() {
+		mask := packed(opt.Mask, c.lens, opt.Mask.H, longest)
+		c.opt.Mask = mask
 	}
-	if opt.Bias != nil {
-		bias := packed(*opt.Bias, c.lens, opt.Bias.H, longest)
-		c.opt.Bias = &bias
+	if !opt.Bias.none() {
+		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)
+		c.opt.Bias = bias
 	}
 	if opt.LSE != nil {
 		c.opt.LSE = nans(q.H * c.q.L)
 	}
-	if opt.Weights != nil {
+	if !opt.Weights.none() {
 		weights := BHLD(nans(q.H*c.q.L*longest), 1, q.H, c.q.L, longest)
-		c.opt.Weights = &weights
+		c.opt.Weights = weights
 	}
 	return c, nil
 }
 
 // entryOf is the first n rows of one batch entry.
 func entryOf(x Tensor, b, n int) Tensor {
-	x.Data, x.B, x.L = x.Data[b*x.SB:], 1, n
+	sb, _, _ := x.Strides()
+	x = x.Slice(0, n)
+	x.Data, x.B = x.Data[b*sb:], 1
 	return x
 }
 
@@ -120,7 +122,7 @@ func packed[T any](x View[T], lens []int, heads, d int) View[T] {
 	for b, l := range lens {
 		for h := range heads {
 			for i := range l {
-				copy(y.row(0, h, at+i), x.row(b%x.B, h, i)[:d])
+				copy(y.Row(0, h, at+i), x.Row(b%x.B, h, i)[:d])
 			}
 		}
 		at += l
@@ -147,9 +149,9 @@ func (c *packedCall) unpack(dst, out Tensor, opt *Options) {
 
 // unpackRow writes one row; −1 is a row of nothing.
 func (c *packedCall) unpackRow(dst, out Tensor, opt *Options, b, h, i, row int) {
-	to, lse := dst.row(b, h, i), negInf
+	to, lse := dst.Row(b, h, i), negInf
 	if clear(to); row >= 0 {
-		copy(to, out.row(0, h, row))
+		copy(to, out.Row(0, h, row))
 	}
 	if opt.LSE != nil {
 		if row >= 0 {
@@ -157,11 +159,11 @@ func (c *packedCall) unpackRow(dst, out Tensor, opt *Options, b, h, i, row int) 
 		}
 		opt.LSE[(b*dst.H+h)*dst.L+i] = lse
 	}
-	if opt.Weights == nil {
+	if opt.Weights.none() {
 		return
 	}
-	if to = opt.Weights.row(b, h, i); row >= 0 {
-		copy(to, c.opt.Weights.row(0, h, row))
+	if to = opt.Weights.Row(b, h, i); row >= 0 {
+		copy(to, c.opt.Weights.Row(0, h, row))
 		to = to[c.opt.Weights.D:]
 	}
 	clear(to)

@@ -84,7 +84,7 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 
 // formatFor is the format of a cache whose calls have the bits of calls over views.
 func formatFor(opt *Options) Format {
-	if opt != nil && opt.Int8 {
+	if opt != nil && opt.Integers {
 		return I8
 	}
 	return F32
@@ -135,7 +135,7 @@ func attendState(dst, q, k, v Tensor, opt *Options) error {
 		return err
 	}
 	for at := range dst.B * dst.H * dst.L {
-		fillWith(dst.row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), nan32())
+		fillWith(dst.Row(at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L), nan32())
 	}
 	if o.Causal == BottomRight {
 		o.Causal, o.Offset = TopLeft, k.L-q.L
@@ -161,24 +161,24 @@ func attendState(dst, q, k, v Tensor, opt *Options) error {
 
 // stateOver is a state that has seen keys [lo, hi).
 func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
-	s, err := NewState(q.B, q.H, q.L, v.D)
+	s, err := NewState(StateConfig{q.B, q.H, q.L, v.D})
 	if err != nil {
 		return nil, err
 	}
 	r := random("chunks")
 	origin, chunk := lo, o
-	chunk.Offset, chunk.LSE, chunk.Weights = o.Offset-origin, nil, nil
+	chunk.Offset, chunk.LSE, chunk.Weights = o.Offset-origin, nil, Tensor{}
 	for lo < hi {
 		n := min(Block*(1+r.IntN(3)), hi-lo)
-		if o.Mask != nil {
-			mask := *o.Mask
+		if !o.Mask.none() {
+			mask := o.Mask
 			mask.Data, mask.D = mask.Data[lo:], n
-			chunk.Mask = &mask
+			chunk.Mask = mask
 		}
-		if o.Bias != nil {
-			bias := *o.Bias
+		if !o.Bias.none() {
+			bias := o.Bias
 			bias.Data, bias.D = bias.Data[lo:], n
-			chunk.Bias = &bias
+			chunk.Bias = bias
 		}
 		if o.KeyLens != nil {
 			chunk.KeyLens = make([]int, len(o.KeyLens))

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Attention in 8-bit integers, Options.Int8. Blocks, spans, tiles and the softmax are those of
+// Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
 // every call; what differs is here:
 //
 //   - A row of queries becomes integers with one scale. Its scores are in a unit of its own,
@@ -45,9 +45,9 @@ func (w *int8Rows) fit(p *plan, rows, scores int) {
 func (p *plan) checkInt8() error {
 	switch {
 	case p.packed != nil && p.packed.format != I8:
-		return fail(ErrOption, "Int8 is true over keys in %v, want I8", p.packed.format)
+		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
 	case p.d >= maxInt8Dim:
-		return fail(ErrUnsupported, "k.D is %d with Int8, want less than %d: sums would overflow", p.d,
+		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow", p.d,
 			maxInt8Dim)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // int8Problem is a random problem in integers.
 func int8Problem(r *rand.Rand, s shape) *problem {
 	p := finiteProblem(r, s)
-	p.opt.Int8 = true
+	p.opt.Integers = true
 	return p
 }
 
@@ -50,7 +50,7 @@ func TestInt8KeepsSmallWeights(t *testing.T) {
 			}
 		}
 		dst := zeros(1, 1, 1, d)
-		must(t, Attend(dst, q, k, v, &Options{Int8: true}))
+		must(t, Attend(dst, q, k, v, &Options{Integers: true}))
 		for _, e := range dst.Data {
 			if math.Abs(float64(e)-1) > 1e-3 {
 				t.Fatalf("%s: values of 1 give %v", name, e)
@@ -65,7 +65,7 @@ func TestInt8NotFinite(t *testing.T) {
 		for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
 			for _, into := range []string{"q", "k", "v"} {
 				p := newProblem(random("not finite"), normal, shape{1, 1, 2, 90, 90, 12, 20})
-				p.opt = Options{Int8: true, Causal: TopLeft}
+				p.opt = Options{Integers: true, Causal: TopLeft}
 				want := p.solve(t, Attend)
 				row := map[string][]float32{"q": p.q.row(0, 1, 70),
 					"k": p.k.row(0, 0, 70), "v": p.v.row(0, 0, 70)}[into]
@@ -91,32 +91,32 @@ func TestInt8NotFinite(t *testing.T) {
 
 func TestInt8Errors(t *testing.T) {
 	x := zeros(1, 1, 2, 8)
-	opt := &Options{Int8: true}
+	opt := &Options{Integers: true}
 	for _, f := range []Format{F32, F16, BF16} {
 		c, err := filledIn(f, x, x)
 		must(t, err)
 		dst := BHLD(nans(16), 1, 1, 2, 8)
-		text := fmt.Sprintf("Int8 is true over keys in %v, want I8", f)
+		text := fmt.Sprintf("Integers is true over keys in %v, want I8", f)
 		mustFail(t, "cache", c.Attend(dst, x, opt), ErrOption, text)
 		mustBeUntouched(t, dst)
 	}
 	s := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 2, Format: F16})
 	must(t, s.Append(x, x))
-	text := "Int8 is true over keys in F16, want I8"
-	o := Options{Int8: true, QueryLens: []int{2}}
+	text := "Integers is true over keys in F16, want I8"
+	o := Options{Integers: true, QueryLens: []int{2}}
 	mustFail(t, "store", AttendSequences(zeros(1, 1, 2, 8), x, []*Sequence{s}, &o), ErrOption, text)
-	st, err := NewState(1, 1, 2, 8)
+	st, err := NewState(StateConfig{1, 1, 2, 8})
 	must(t, err)
 	mustFail(t, "state", st.UpdateSequence(x, s, opt), ErrOption, text)
 	wide := zeros(1, 1, 1, maxInt8Dim)
 	mustFail(t, "wide", Attend(zeros(1, 1, 1, 8), wide, wide, zeros(1, 1, 1, 8), opt), ErrUnsupported,
-		"k.D is 65536 with Int8, want less than 65536: sums would overflow")
+		"k.D is 65536 with Integers, want less than 65536: sums would overflow")
 }
 
 // relativeErrorOfInt8 is the error of outputs against float32.
 func relativeErrorOfInt8(t *testing.T, p *problem) float64 {
 	q := *p
-	q.opt.Int8 = true
+	q.opt.Integers = true
 	return relativeError(q.solve(t, Attend).o, p.solve(t, Attend).o)
 }
 
@@ -134,7 +134,7 @@ func TestInt8Accuracy(t *testing.T) {
 // natural units.
 func TestInt8States(t *testing.T) {
 	p := newProblem(random("int8 states"), normal, shape{2, 2, 2, 5, 3*Segment + 77, 24, 16})
-	p.opt.Int8 = true
+	p.opt.Integers = true
 	want := p.solve(t, Attend)
 	first, err := stateOver(p.q, p.k, p.v, p.opt, 0, 2*Segment)
 	must(t, err)

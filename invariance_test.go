@@ -122,7 +122,7 @@ func TestPrefillEqualsDecode(t *testing.T) {
 					p := newProblem(r, randomKind(r), s)
 					p.opt.Causal = BottomRight
 					if r.IntN(2) == 0 {
-						p.opt.Window = &Window{r.IntN(s.lk), r.IntN(3) - 1}
+						p.opt.Window = Window{r.IntN(s.lk) + 1, r.IntN(3)}
 					}
 					if r.IntN(2) == 0 {
 						p.opt.Slopes = tensor(r, normal, 1, 1, 1, p.q.H).Data
@@ -150,7 +150,7 @@ func (p *problem) decodes(t *testing.T, r *rand.Rand, attend attender) {
 		step := p.part(at)
 		step.opt.Causal, step.opt.Offset = BottomRight, 0
 		step.k, step.v = rowsOf(step.k, 0, i+1), rowsOf(step.v, 0, i+1)
-		if step.opt.Mask != nil {
+		if !step.opt.Mask.none() {
 			step.opt.Mask.D = i + 1
 		}
 		got := step.solve(t, attend)
@@ -259,12 +259,12 @@ func mustBeNaN(t *testing.T, p *problem, x []float32) {
 // poisonBias writes NaN and infinities to elements of the bias that belong to
 // keys that are masked by something else, for every row that shares the element.
 func (p *problem) poisonBias(r *rand.Rand, clean *problem) {
-	if p.opt.Bias == nil {
+	if p.opt.Bias.none() {
 		return
 	}
 	from := clean.opt.Bias
-	bias := pick(*from, upTo(from.B), upTo(from.H), 0, from.L)
-	p.opt.Bias = &bias
+	bias := pick(from, upTo(from.B), upTo(from.H), 0, from.L)
+	p.opt.Bias = bias
 	ref := clean.reference()
 	ref.Bias = nil
 	visible := make([]bool, len(bias.Data))
@@ -294,7 +294,7 @@ func TestConcurrentCallers(t *testing.T) {
 				for range 5 {
 					dst, weights, lse := p.results()
 					opt := p.opt
-					opt.LSE, opt.Weights = lse, &weights
+					opt.LSE, opt.Weights = lse, weights
 					if err := Attend(dst, p.q, p.k, p.v, &opt); err != nil {
 						t.Error(err)
 					}
@@ -351,7 +351,7 @@ func testPoisonedKeys(t *testing.T) {
 		mask.row(0, 0, i)[seen] = i == row
 	}
 	k, v := tensor(r, normal, 1, 1, lk, d), tensor(r, normal, 1, 1, lk, d)
-	opt := &Options{Mask: &mask}
+	opt := &Options{Mask: mask}
 	want := BHLD(nans(heads*lq*d), 1, heads, lq, d)
 	must(t, Attend(want, q, k, v, opt))
 
@@ -378,7 +378,7 @@ func testPoisonedKeys(t *testing.T) {
 			return c.Attend(dst, q, opt)
 		}},
 		{"State", func(dst Tensor) error {
-			s, err := NewState(1, heads, lq, d)
+			s, err := NewState(StateConfig{1, heads, lq, d})
 			must(t, err)
 			c := &stateCase{b: 1, h: heads, kv: 1, lq: lq, lk: lk, d: d, dv: d, q: q, k: k, v: v, opt: *opt}
 			c.update(t, s, 0, lk, 3*Block)
@@ -476,10 +476,10 @@ func tuningProblem(r *rand.Rand, kind int) *problem {
 	}
 	p := problemOf(r, randomKind(r), s)
 	if r.IntN(3) != 0 {
-		p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+		p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = Mask{}, Tensor{}, 0, nil
 	}
 	if r.IntN(2) != 0 { // all keys are visible
-		p.opt.Causal, p.opt.Offset, p.opt.Window, p.opt.KeyLens = Full, 0, nil, nil
+		p.opt.Causal, p.opt.Offset, p.opt.Window, p.opt.KeyLens = Full, 0, Window{}, nil
 	}
 	return p
 }

@@ -78,7 +78,7 @@ func TestLatentIntegersAreTheirDefinition(t *testing.T) {
 		for range budget(200) {
 			anyTuning(t, r)
 			p := finiteProblem(r, latentShape(r)).overKeys()
-			p.opt.Int8 = r.IntN(2) == 0
+			p.opt.Integers = r.IntN(2) == 0
 			c, dv := p.typedCache(t, r, I8), p.v.D
 			want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
 				newLatentIntegers(latentRows(p.k, dv), dv).attend(dst, latentRows(q, dv), opt)
@@ -102,7 +102,7 @@ func TestLatentIntegersAreNearFloats(t *testing.T) {
 	p := newProblem(r, normal, shape{1, 1, 16, 1, 500, 96, 80}).overKeys()
 	want := p.solve(t, Attend)
 	for _, int8 := range []bool{false, true} {
-		p.opt.Int8 = int8
+		p.opt.Integers = int8
 		c := p.typedCache(t, r, I8)
 		got := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
 		var sum, scale float64
@@ -127,7 +127,7 @@ func TestLatentDecodesLikePrefill(t *testing.T) {
 		c, err := NewCache(config)
 		must(t, err)
 		must(t, c.Append(k, Tensor{}))
-		opt := &Options{Causal: BottomRight, Int8: kind == I8}
+		opt := &Options{Causal: BottomRight, Integers: kind == I8}
 		want := zeros(1, heads, n, dv)
 		must(t, c.Attend(want, q, opt))
 		c.Reset()
@@ -257,13 +257,13 @@ func TestLatentStatesMergeRotated(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		parts, all := latentParts(t, d, dv)
 		q := tensor(random("latent queries"), normal, 1, heads, lq, d)
-		for _, opt := range []Options{{}, {Int8: true}, {Sinks: []float32{1, 2, 3}}} {
+		for _, opt := range []Options{{}, {Integers: true}, {Sinks: []float32{1, 2, 3}}} {
 			want := zeros(1, heads, lq, dv)
 			must(t, all.Attend(want, q, &opt))
-			whole, err := NewState(1, heads, lq, dv)
+			whole, err := NewState(StateConfig{1, heads, lq, dv})
 			must(t, err)
 			for _, part := range parts {
-				s, err := NewState(1, heads, lq, dv)
+				s, err := NewState(StateConfig{1, heads, lq, dv})
 				must(t, err)
 				must(t, s.UpdateSequence(q, part, &opt))
 				data, err := s.MarshalBinary()
@@ -323,9 +323,9 @@ func TestLatentStatesMix(t *testing.T) {
 			must(t, s.Merge(part))
 		},
 	} {
-		s, err := NewState(1, heads, lq, dv)
+		s, err := NewState(StateConfig{1, heads, lq, dv})
 		must(t, err)
-		part, err := NewState(1, heads, lq, dv)
+		part, err := NewState(StateConfig{1, heads, lq, dv})
 		must(t, err)
 		build(s, part)
 		got := zeros(1, heads, lq, dv)
@@ -347,7 +347,7 @@ func TestLatentStateHostileBytes(t *testing.T) {
 			must(t, s.Update(x, x, x, nil))
 		},
 	} {
-		s, err := NewState(1, 1, 1, 3)
+		s, err := NewState(StateConfig{1, 1, 1, 3})
 		must(t, err)
 		update(s)
 		data, err := s.MarshalBinary()

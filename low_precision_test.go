@@ -208,7 +208,7 @@ func TestLowPrecisionMatrices(t *testing.T) {
 		want := matrixProduct(t, a, w, MatrixConfig{})
 		var errors [5]float64
 		for i, c := range []MatrixConfig{{Format: F16}, {Format: BF16}, {}, {Format: I8},
-			{Format: I8, Int8: true}} {
+			{Format: I8, Integers: true}} {
 			x := w
 			if i == 2 {
 				x = plainMatrix(w)
@@ -296,7 +296,7 @@ func TestLowPrecisionWeights(t *testing.T) {
 		must(t, err)
 		must(t, c.Append(p.k, p.v))
 		weights, lse := zeros(1, 4, 3, 200), make([]float32, 12)
-		must(t, c.Attend(zeros(1, 4, 3, 16), p.q, &Options{Weights: &weights, LSE: lse}))
+		must(t, c.Attend(zeros(1, 4, 3, 16), p.q, &Options{Weights: weights, LSE: lse}))
 		for row := range 12 {
 			sum := 0.0
 			for _, e := range weights.Data[row*200:][:200] {
@@ -352,7 +352,7 @@ func TestLowPrecisionInt8(t *testing.T) {
 			}
 			want := p.solve(t, Attend).o
 			stored := 100 * relativeError(lowPrecision{kind: I8}.outputs(t, p), want)
-			p.opt.Int8 = true
+			p.opt.Integers = true
 			ints := 100 * relativeError(p.solve(t, Attend).o, want)
 			fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% |\n", kind.name, d, keys, stored, ints)
 			for _, e := range []struct {

@@ -32,7 +32,7 @@ const (
 // the projections around attention.
 //
 //	a   [B, H, L, K]
-//	b   [B or 1, H or 1, K, N]     1, like a stride of 0, uses one matrix for all
+//	b   [B or 1, H or 1, K, N]     1, like the stride Broadcast, uses one matrix for all
 //	dst [B, H, L, N]
 //
 // Each element is one chain of fused multiply-adds in ascending order of the
@@ -43,28 +43,117 @@ const (
 // MatMul packs b each time. Weights that are used more than once are better
 // kept in a [Matrix].
 func MatMul(dst, a, b Tensor) error {
-	if err := checkView("b", &b); err != nil {
+	p := multiplication{dst: dst, a: a, b: b}
+	if err := p.check(); err != nil || p.dst.empty() {
 		return err
 	}
-	if err := checkProduct(&dst, &a, &rightSide{"b", b.B, b.H, b.L, b.D}, &b, nil); err != nil {
-		return err
-	}
-	if dst.empty() {
-		return nil
-	}
-	first := 0
-	if a.L <= inPlaceRows {
-		first = b.D / 8 * 8 // whole vectors can be read where they are
-		multiplyInPlace(&dst, &a, &b, first)
-	}
+	p.partition(1)
 	w := scratches.Get().(*scratch)
-	w.k = grow(w.k, productInner*productCols)
-	for ; first < b.D; first += productCols {
-		multiplyCols(&dst, &a, &b, first, min(productCols, b.D-first), w.k)
+	for i := range p.units() {
+		p.unit(w, i)
 	}
 	scratches.Put(w)
 	return nil
 }
+
+// MatMul works like the function [MatMul], on all workers of the pool.
+func (p *Pool) MatMul(dst, a, b Tensor) error {
+	if p == nil {
+		return MatMul(dst, a, b)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	x := &j.multiplication
+	*x = multiplication{dst: dst, a: a, b: b}
+	if err := x.check(); err != nil || x.dst.empty() {
+		return err
+	}
+	workers := p.workersFor(x.cost())
+	x.partition(workers)
+	j.other = x
+	p.runProduct(j, workers, x.cost(), x.units())
+	return nil
+}
+
+// multiplication is a call of MatMul.
+type multiplication struct {
+	dst, a, b Tensor
+
+	inPlace           int // columns that are read where they are: packing takes longer for few rows
+	heads, rows, cols int // of a unit of work; heads of all batch entries are counted
+}
+
+// check validates the arguments.
+func (p *multiplication) check() error {
+	b := &p.b
+	if err := checkView("b", b); err != nil {
+		return err
+	}
+	return checkProduct(&p.dst, &p.a, &rightSide{"b", b.B, b.H, b.L, b.D}, b, nil)
+}
+
+// leastProductRows rows are the fewest for which another worker packs the same part of b.
+const leastProductRows = 32
+
+// partition divides the product into units for workers: by columns, then by heads, then by rows.
+func (p *multiplication) partition(workers int) {
+	if p.a.L <= inPlaceRows {
+		p.inPlace = p.b.D / 8 * 8 // whole vectors
+	}
+	heads := p.dst.B * p.dst.H
+	p.heads, p.rows, p.cols = heads, p.dst.L, p.dst.D
+	if workers == 1 {
+		return
+	}
+	want := workers * unitsPerWorker
+	p.cols = productCols
+	if units := p.units(); units < want {
+		p.heads = max(1, heads*units/want)
+	}
+	if units := p.units(); units < want {
+		p.rows = min(p.dst.L, max(leastProductRows, p.dst.L*units/want))
+	}
+}
+
+// parts is the number of parts of at most some elements.
+func parts(n, of int) int { return (n + of - 1) / of }
+
+// units is the number of units of work.
+func (p *multiplication) units() int {
+	return parts(p.dst.B*p.dst.H, p.heads) * parts(p.dst.L, p.rows) * parts(p.dst.D, p.cols)
+}
+
+// cost estimates the nanoseconds of the product on one core.
+func (p *multiplication) cost() float64 {
+	cells := float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.D)
+	return tuned.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
+}
+
+// shareUnit is unit for the workers of a pool.
+func (p *multiplication) shareUnit(w *scratch, _ *plan, i int) { p.unit(w, i) }
+
+// unit computes one unit of work.
+func (p *multiplication) unit(w *scratch, i int) {
+	rows, cols := parts(p.dst.L, p.rows), parts(p.dst.D, p.cols)
+	u := productPart{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
+	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
+	first := i % cols * p.cols
+	end := min(first+p.cols, p.dst.D)
+	if n := min(end, p.inPlace) - first; n > 0 {
+		p.multiplyInPlace(&u, first, n)
+		first += n
+	}
+	w.k = grow(w.k, productInner*productCols)
+	for ; first < end; first += productCols {
+		p.multiplyCols(&u, first, min(productCols, end-first), w.k)
+	}
+}
+
+// productPart is some rows of some heads, counted through all batch entries.
+type productPart struct{ row, rowsEnd, head, headsEnd int }
 
 // rightSide names the matrices [batch or 1, heads or 1, inner, cols] of a product.
 type rightSide struct {
@@ -103,49 +192,49 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	return checkApart(all[:1], all[1:])
 }
 
-// multiplyInPlace computes columns [0, cols) of the product for few rows of a: packing
-// would take longer than multiplying.
-func multiplyInPlace(dst, a, b *Tensor, cols int) {
-	if cols == 0 {
-		return
-	}
-	for i := range a.B {
-		for h := range a.H {
-			bi, bh := min(i, b.B-1), min(h, b.H-1)
-			for k := 0; k < a.D; k += productInner {
-				layout := panelLayout{keys: min(productInner, a.D-k), cols: cols, stride: b.SL,
-					panelStride: panel, overwrite: k == 0}
-				layout.set(&tuned, 0, false)
-				if tuned.Reads == tuning.PagedReads && b.SL == cols { // one run of memory, see prefetch.go
-					layout.pointer = operand.Address(b.Data, b.offset(bi, bh, k))
-				}
-				addProduct(dst.Data[dst.offset(i, h, 0):], a.Data[a.offset(i, h, 0)+k:],
-					b.Data[b.offset(bi, bh, k):],
-					a.L, dst.SL, a.SL, &layout)
+// multiplyInPlace computes some columns of a part, reading b where it is.
+func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
+	for n := u.head; n < u.headsEnd; n++ {
+		for k := 0; k < p.a.D; k += productInner {
+			at := p.rightOffset(n, k) + first
+			layout := panelLayout{keys: min(productInner, p.a.D-k), cols: cols, stride: p.b.SL,
+				panelStride: panel, overwrite: k == 0}
+			layout.set(&tuned, 0, false)
+			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
+				layout.pointer = operand.Address(p.b.Data, at)
 			}
+			p.add(u, n, k, first, p.b.Data[at:], &layout)
 		}
 	}
 }
 
-// multiplyCols computes columns [first, first+cols) of the product. Each part of b
-// is packed once for all batches and heads that use it.
-func multiplyCols(dst, a, b *Tensor, first, cols int, packed []float32) {
-	for k := 0; k < a.D; k += productInner {
-		layout := packedLayout(min(productInner, a.D-k), cols)
+// multiplyCols computes some columns of a part. Each part of b is packed once for all batch entries
+// and heads that use it.
+func (p *multiplication) multiplyCols(u *productPart, first, cols int, packed []float32) {
+	for k := 0; k < p.a.D; k += productInner {
+		layout := packedLayout(min(productInner, p.a.D-k), cols)
 		layout.overwrite = k == 0
 		have := -1 // where in b the packed part begins
-		for i := range a.B {
-			for h := range a.H {
-				at := b.offset(min(i, b.B-1), min(h, b.H-1), k) + first
-				if at != have {
-					packPanels(packed, b.Data[at:], b.SL, &layout)
-					have = at
-				}
-				addProduct(dst.Data[dst.offset(i, h, 0)+first:], a.Data[a.offset(i, h, 0)+k:], packed,
-					a.L, dst.SL, a.SL, &layout)
+		for n := u.head; n < u.headsEnd; n++ {
+			if at := p.rightOffset(n, k) + first; at != have {
+				packPanels(packed, p.b.Data[at:], p.b.SL, &layout)
+				have = at
 			}
+			p.add(u, n, k, first, packed, &layout)
 		}
 	}
+}
+
+// rightOffset is where row k of the matrix begins that head n of all batch entries multiplies by.
+func (p *multiplication) rightOffset(n, k int) int {
+	return p.b.offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
+}
+
+// add adds the products of some inner steps from k on to columns of a part, those of head n.
+func (p *multiplication) add(u *productPart, n, k, first int, b []float32, layout *panelLayout) {
+	i, h := n/p.dst.H, n%p.dst.H
+	addProduct(p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.a.Data[p.a.offset(i, h, u.row)+k:], b,
+		u.rowsEnd-u.row, p.dst.SL, p.a.SL, layout)
 }
 
 // packedLayout is the layout of inner × cols elements in panels.
@@ -239,6 +328,9 @@ func (m *Matrix) MemoryUse() int {
 // Close gives the matrix's memory back. Calls that begin later, Close among them, return
 // [ErrClosed]. Closing a matrix by which another goroutine multiplies ends the program.
 func (m *Matrix) Close() error {
+	if m == nil {
+		return nil
+	}
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
@@ -305,8 +397,8 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	return nil
 }
 
-// MatMul works like [Matrix.MatMul], on all workers of the pool.
-func (p *Pool) MatMul(dst, a Tensor, m *Matrix, bias []float32) error {
+// MulMatrix works like [Matrix.MatMul], on all workers of the pool.
+func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 	if p == nil {
 		return m.MatMul(dst, a, bias)
 	}
@@ -354,7 +446,7 @@ type projection struct {
 	rotating bool // units are rows of a that are rotated, not yet products
 	source   Tensor
 
-	ints   integerRows // of a matrix with Int8: rows of a
+	ints   integerRows // of a matrix with Integers: rows of a
 	scales []float32   // and their scales, one for each int8Group of a row
 
 	rows, cols int  // of a unit of work

@@ -1,6 +1,6 @@
 package attn
 
-// Products by matrices with MatrixConfig.Int8: rows of a become integers with a scale for each
+// Products by matrices with MatrixConfig.Integers: rows of a become integers with a scale for each
 // int8Group inputs, and their products with the matrix's integers are exact sums.
 
 // int8Group inputs have one scale: a sum of so many products is below 2²⁴, so float32 holds it.

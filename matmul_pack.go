@@ -18,13 +18,13 @@ const packCols = 2 * productCols
 type MatrixConfig struct {
 	Format     Format // F32 is the zero value
 	Transposed bool   // rows of w are outputs, as Linear layers and GGUF files store them
-	Int8       bool   // products are exact sums of integers; Format is I8
+	Integers   bool   // products are exact sums of integers; Format is I8
 }
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
 // outputs; or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are
-// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so a stride of 0
-// repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
+// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so
+// Broadcast repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
 // pages.
 //
 // Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows
@@ -39,7 +39,7 @@ type MatrixConfig struct {
 //     integers rint(x/scale). In a product each row of a is rotated in the same way, in float32;
 //     the product is one chain of fused multiply-adds over the integers in ascending order, from
 //     +0, times the scale, rounded once; then bias is added.
-//   - I8 with c.Int8: the rotated row of a becomes integers, too, with a scale for each 128 inputs.
+//   - I8 with c.Integers: the rotated row of a becomes integers, too, with a scale for each 128 inputs.
 //     The product is one chain of fused multiply-adds, from +0, of the exact sum of products of
 //     each 128 inputs with their scale; then it is multiplied by the output's scale. A NaN or ±Inf
 //     in a row makes it NaN.
@@ -47,7 +47,7 @@ type MatrixConfig struct {
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are.
 //
 // An unknown format is [ErrOption]. So are weights of I8 that have no scale: NaN, ±Inf, and what is
-// so large that sums in a rotation may overflow, and Int8 of another format. A view that is not
+// so large that sums in a rotation may overflow, and Integers of another format. A view that is not
 // valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
 // system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
@@ -58,14 +58,14 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	switch {
 	case !c.Format.valid():
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
-	case c.Int8 && c.Format != I8:
-		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Int8, want I8", c.Format)
+	case c.Integers && c.Format != I8:
+		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
 	}
 	m, err := p.allocate(c.Format)
 	if err != nil {
 		return nil, err
 	}
-	m.int8 = c.Int8
+	m.int8 = c.Integers
 	if m.scaled {
 		if err := p.findScales(m); err != nil {
 			_ = m.Close() // why packing failed is what the caller can do something about

@@ -31,8 +31,8 @@ func transposedView(b Tensor) Tensor {
 	for i := range b.B {
 		for h := range b.H {
 			for k := range b.L {
-				for c, e := range b.row(i, h, k) {
-					w.row(i, h, c)[k] = e
+				for c, e := range b.Row(i, h, k) {
+					w.Row(i, h, c)[k] = e
 				}
 			}
 		}
@@ -46,7 +46,7 @@ func matrixRotation(inner int) int { return min(inner&-inner, 128) }
 // storedColumn is a column as a matrix of a type keeps it, and its scale.
 func storedColumn(typ Format, b *Tensor, i, h, c int) (column []float32, scale float32) {
 	for k := range b.L {
-		column = append(column, b.row(min(i, b.B-1), min(h, b.H-1), k)[c])
+		column = append(column, b.Row(min(i, b.B-1), min(h, b.H-1), k)[c])
 	}
 	switch typ {
 	case F16:
@@ -77,7 +77,7 @@ func definedProduct(typ Format, a, b Tensor) []float32 {
 				column, scale := storedColumn(typ, &b, i, h, c)
 				for l := range a.L {
 					var sum float32
-					for k, e := range a.row(i, h, l) {
+					for k, e := range a.Row(i, h, l) {
 						sum = f32.FMA(e, column[k], sum)
 					}
 					want[((i*a.H+h)*a.L+l)*b.D+c] = sum * scale
@@ -140,9 +140,9 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 					checkProductResult(t, what, dst, nil, want)
 					must(t, m.MatMul(dst, a, bias))
 					checkProductResult(t, what+" with bias", dst, bias, want)
-					must(t, threeWorkers().MatMul(dst, a, m, bias))
+					must(t, threeWorkers().MulMatrix(dst, a, m, bias))
 					checkProductResult(t, what+" by a pool", dst, bias, want)
-					must(t, (*Pool)(nil).MatMul(dst, a, m, bias))
+					must(t, (*Pool)(nil).MulMatrix(dst, a, m, bias))
 					checkProductResult(t, what+" by a nil pool", dst, bias, want)
 					inSmallUnits(t, &projection{dst: dst, a: a, m: m})
 					checkProductResult(t, what+" in many units", dst, nil, want)
@@ -180,7 +180,7 @@ func int8Product(a, b Tensor) []float32 {
 					column, columnScale := storedColumn(I8, &b, i, h, c)
 					var sum float32
 					for g := 0; g < a.D; g += 128 {
-						row, scale := integersOf(a.row(i, h, l)[g:min(a.D, g+128)])
+						row, scale := integersOf(a.Row(i, h, l)[g:min(a.D, g+128)])
 						var n int64
 						for k, e := range row {
 							n += int64(e) * int64(column[g+k])
@@ -216,7 +216,7 @@ func TestInt8ProductsAreTheirDefinition(t *testing.T) {
 			dst, a, b, bias, want := o.dst, o.a, o.b, o.bias, o.want
 			what := fmt.Sprint(a.B, a.H, a.L, a.D, b.D)
 			anyTuning(t, hosts)
-			x, config := b, MatrixConfig{Format: I8, Int8: true, Transposed: hosts.IntN(2) == 0}
+			x, config := b, MatrixConfig{Format: I8, Integers: true, Transposed: hosts.IntN(2) == 0}
 			if config.Transposed {
 				x = transposedView(b)
 			}
@@ -224,7 +224,7 @@ func TestInt8ProductsAreTheirDefinition(t *testing.T) {
 			must(t, err)
 			must(t, m.MatMul(dst, a, nil))
 			checkProductResult(t, what, dst, nil, want)
-			must(t, threeWorkers().MatMul(dst, a, m, bias))
+			must(t, threeWorkers().MulMatrix(dst, a, m, bias))
 			checkProductResult(t, what+" by a pool", dst, bias, want)
 			inSmallUnits(t, &projection{dst: dst, a: a, m: m})
 			checkProductResult(t, what+" in many units", dst, nil, want)
@@ -236,11 +236,11 @@ func TestInt8ProductsAreTheirDefinition(t *testing.T) {
 // A row of inputs that is not finite is NaN, and no other is.
 func TestInt8ProductsNotFinite(t *testing.T) {
 	m, err := PackMatrix(tensor(random("weights"), normal, 1, 1, 300, 20), MatrixConfig{Format: I8,
-		Int8: true})
+		Integers: true})
 	must(t, err)
 	for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
 		a, dst := tensor(random("inputs"), normal, 1, 1, 5, 300), zeros(1, 1, 5, 20)
-		a.row(0, 0, 3)[290] = bad
+		a.Row(0, 0, 3)[290] = bad
 		must(t, m.MatMul(dst, a, nil))
 		for i, e := range dst.Data {
 			if (e != e) != (i/20 == 3) {
@@ -256,10 +256,10 @@ func TestMatrixOfExtremeColumns(t *testing.T) {
 	b, a := zeros(1, 1, inner, 5), zeros(1, 1, 2, inner)
 	for k := range inner {
 		sign := float32(1 - k%2*2)
-		copy(b.row(0, 0, k), []float32{0, sign * math.SmallestNonzeroFloat32,
+		copy(b.Row(0, 0, k), []float32{0, sign * math.SmallestNonzeroFloat32,
 			sign * 100 * math.SmallestNonzeroFloat32, sign * math.MaxFloat32 / float32(k+1),
 			sign * float32(k)})
-		a.row(0, 0, 0)[k], a.row(0, 0, 1)[k] = sign*(1+float32(k)/8), float32(k)
+		a.Row(0, 0, 0)[k], a.Row(0, 0, 1)[k] = sign*(1+float32(k)/8), float32(k)
 	}
 	for _, typ := range matrixTypes {
 		for _, way := range packers {
@@ -272,11 +272,11 @@ func TestMatrixOfExtremeColumns(t *testing.T) {
 	}
 }
 
-// A stride of 0 repeats a row, or a matrix, of what is packed.
+// Broadcast repeats a row, or a matrix, of what is packed.
 func TestPackTransposedBroadcast(t *testing.T) {
 	r := random(t.Name())
 	a, row := tensor(r, normal, 2, 3, 5, 20), tensor(r, normal, 1, 1, 1, 20)
-	w := Tensor{Data: row.Data, B: 2, H: 3, L: 18, D: 20}
+	w := repeated(row.Data, 2, 3, 18, 20)
 	for _, typ := range matrixTypes {
 		m, err := PackMatrix(w, MatrixConfig{Format: typ, Transposed: true})
 		must(t, err)
@@ -308,13 +308,13 @@ func TestMatrixMemoryUse(t *testing.T) {
 func TestPackErrors(t *testing.T) {
 	with := func(e float64) Tensor {
 		x := zeros(2, 3, 4, 5)
-		x.row(1, 2, 3)[2] = float32(e)
+		x.Row(1, 2, 3)[2] = float32(e)
 		return x
 	}
 	short := zeros(1, 3, 5, 6)
 	short.Data = short.Data[1:]
 	rows := fmt.Sprintf("want at least one row and at most %d elements", maxElements)
-	huge := Tensor{Data: make([]float32, 1), B: maxLength, H: maxLength, L: 1, D: 1}
+	huge := repeated(make([]float32, 1), maxLength, maxLength, 1, 1)
 	for _, e := range []struct {
 		name, most string
 		pack       func(x Tensor, typ Format) (*Matrix, error)
@@ -339,19 +339,19 @@ func TestPackErrors(t *testing.T) {
 			fails(huge, typ, ErrShape, "w is [268435456 268435456 1 1], "+rows)
 			fails(short, typ, ErrLength, "len("+"w.Data) is 89, want at least 90 for [1 3 5 6] with "+
 				"strides [90 30 6]")
-			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 1, D: 1, SL: -1}, typ, ErrStride,
-				"w.SL is -1, want at least 0")
+			fails(Tensor{Data: short.Data, B: 1, H: 1, L: 2, D: 1, SL: -2}, typ, ErrStride,
+				"w.SL is -2, want at least 1, or Broadcast")
 		}
 	}
 	for _, typ := range matrixTypes[:3] {
-		_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: typ, Int8: true})
-		text := fmt.Sprintf("MatrixConfig.Format is %v with Int8, want I8", typ)
-		mustFail(t, "Int8", err, ErrOption, text)
+		_, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{Format: typ, Integers: true})
+		text := fmt.Sprintf("MatrixConfig.Format is %v with Integers, want I8", typ)
+		mustFail(t, "Integers", err, ErrOption, text)
 	}
 	// NaN and infinities are numbers for the other types, and stay in their column.
 	for _, typ := range matrixTypes[:3] {
 		x := zeros(1, 1, 4, 20)
-		x.row(0, 0, 3)[17] = nan32()
+		x.Row(0, 0, 3)[17] = nan32()
 		m, err := PackMatrix(x, MatrixConfig{Format: typ})
 		must(t, err)
 		dst := zeros(1, 1, 1, 20)
@@ -372,7 +372,7 @@ func TestMatrixTypesCheckArguments(t *testing.T) {
 		dst := BHLD(nans(4*6), 1, 1, 4, 6)
 		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape,
 			"a.D is 6, want 5 as the matrix has rows")
-		mustFail(t, "dst", threeWorkers().MatMul(dst, zeros(1, 1, 3, 5), m, nil), ErrShape,
+		mustFail(t, "dst", threeWorkers().MulMatrix(dst, zeros(1, 1, 3, 5), m, nil), ErrShape,
 			"dst is [1 1 4 6], want [1 1 3 6]")
 		mustFail(t, "bias", m.MatMul(dst, zeros(1, 1, 4, 5), make([]float32, 5)), ErrLength,
 			"len(bias) is 5, want 6")

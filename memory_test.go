@@ -20,7 +20,7 @@ func TestMemoryIsRefused(t *testing.T) {
 	const size = 1 << 20
 	config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: size, ValueDim: size, Capacity: 1 << 22}
 	// 8 Mi times the same row
-	matrix := Tensor{Data: make([]float32, size), B: 1, H: 1, L: 1 << 23, D: size}
+	matrix := repeated(make([]float32, size), 1, 1, 1<<23, size)
 	if math.MaxInt == math.MaxInt32 {
 		_, err := NewCache(config)
 		mustFail(t, "a cache of 32 TiB", err, ErrShape)
@@ -43,7 +43,7 @@ func TestMemoryIsRefused(t *testing.T) {
 // A State asks for memory in Update and Merge, and is as it was if there is none.
 func TestMemoryOfStateIsRefused(t *testing.T) {
 	// 16 TiB a node, if all rows are different: they need not be
-	newState := func() (*State, error) { return NewState(1<<20, 1<<10, 1<<8, 14) }
+	newState := func() (*State, error) { return NewState(StateConfig{1 << 20, 1 << 10, 1 << 8, 14}) }
 	_, err := newState()
 	if math.MaxInt == math.MaxInt32 {
 		mustFail(t, "a state of 16 TiB", err, ErrShape)
@@ -59,7 +59,7 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		mustSay(t, err, "1048576×1024×256×(14+2)", "17592186044416 bytes")
 	}
 	view := func(l, d int) Tensor {
-		return Tensor{Data: make([]float32, d), B: 1 << 20, H: 1 << 10, L: l, D: d}
+		return repeated(make([]float32, d), 1<<20, 1<<10, l, d)
 	}
 	// its rows must not be touched
 	full := func(keys int) stateNode {
@@ -134,7 +134,7 @@ func TestClosed(t *testing.T) {
 		}
 		dst := BHLD(nans(2*n), 1, 2, 1, n)
 		for name, err := range map[string]error{
-			"Close": m.Close(), "MatMul": m.MatMul(dst, x(1, 64), nil), "Pool.MatMul": pool.MatMul(dst,
+			"Close": m.Close(), "MatMul": m.MatMul(dst, x(1, 64), nil), "Pool.MulMatrix": pool.MulMatrix(dst,
 				x(1, 64), m, nil),
 		} {
 			mustFail(t, name, err, ErrClosed, "the matrix was closed, or is not from PackMatrix")
@@ -225,7 +225,7 @@ func TestMemoryOutlivesCalls(t *testing.T) {
 		}
 		for name, multiply := range map[string]func(dst Tensor, m *Matrix) error{
 			"Matrix": func(dst Tensor, m *Matrix) error { return m.MatMul(dst, a, nil) },
-			"Pool":   func(dst Tensor, m *Matrix) error { return pool.MatMul(dst, a, m, nil) },
+			"Pool":   func(dst Tensor, m *Matrix) error { return pool.MulMatrix(dst, a, m, nil) },
 		} {
 			m, err := PackMatrix(w, MatrixConfig{})
 			must(t, err)

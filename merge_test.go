@@ -48,7 +48,7 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 		var segments []state
 		var unit float32
 		for i := range most {
-			s, err := NewState(1, 1, rows, d)
+			s, err := NewState(StateConfig{1, 1, rows, d})
 			must(t, err)
 			must(t, s.Update(q, rowsOf(k, i*Segment, Segment), rowsOf(v, i*Segment, Segment), nil))
 			segments, unit = append(segments, s.nodes[0].state), s.unit
@@ -86,7 +86,7 @@ func TestTreeOfRowsAlone(t *testing.T) {
 			last := 1 + r.IntN(n) // the first row sees as many keys
 			p.opt.Causal, p.opt.Offset = TopLeft, last-1
 			if r.IntN(2) == 0 {
-				p.opt.Window = &Window{Left: r.IntN(n), Right: 0}
+				p.opt.Window = Window{Left: r.IntN(n) + 1, Right: 1}
 			}
 			whole := p.solve(t, Attend)
 			alone := *p
@@ -100,11 +100,11 @@ func TestTreeOfRowsAlone(t *testing.T) {
 			mask := BHLD(make([]bool, p.q.L*n), 1, 1, p.q.L, n)
 			for i := range p.q.L {
 				for j := range n {
-					mask.row(0, 0, i)[j] = j <= last-1+i && (p.opt.Window == nil ||
-						j >= last-1+i-p.opt.Window.Left)
+					mask.row(0, 0, i)[j] = j <= last-1+i && (p.opt.Window.Left == 0 ||
+						j > last-1+i-p.opt.Window.Left)
 				}
 			}
-			masked.opt = Options{Mask: &mask}
+			masked.opt = Options{Mask: mask}
 			sameOutputs("by a mask", masked.solve(t, Attend))
 		}
 	})
@@ -114,11 +114,11 @@ func TestTreeOfRowsAlone(t *testing.T) {
 // that were cut otherwise as there is room for.
 func TestTreeKeepsStatesSmall(t *testing.T) {
 	update := func(s *State, keys int) {
-		x := Tensor{Data: make([]float32, 1), B: 1, H: 1, L: keys, D: 1}
+		x := repeated(make([]float32, 1), 1, 1, keys, 1)
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
 	for segments, want := range map[int]int{1: 1, 2: 1, 3: 2, 16: 1, 21: 3, 31: 5, 64: 1} {
-		s, err := NewState(1, 1, 1, 1)
+		s, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(s, segments*Segment)
 		if len(s.nodes) != want {
@@ -132,10 +132,10 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 			t.Errorf("%d segments and 5 keys: memory for %d nodes, want at most %d", segments, got, most)
 		}
 	}
-	s, err := NewState(1, 1, 1, 1)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)
 	for i := range 1000 {
-		part, err := NewState(1, 1, 1, 1)
+		part, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(part, 1+i*37%2000)
 		must(t, s.Merge(part))
@@ -157,8 +157,8 @@ func TestStateChangesItsUnit(t *testing.T) {
 		p := newProblem(r, normal, shape{1, 2, 1, 3, 3 * Segment, 8, 8})
 		want := p.solve(t, Attend)
 		bias := BHLD(make([]float32, 3*Segment), 1, 1, 3, Segment)
-		for _, second := range []Options{{Bias: &bias}, {Slopes: make([]float32, 2)}} {
-			s, err := NewState(1, 2, 3, 8)
+		for _, second := range []Options{{Bias: bias}, {Slopes: make([]float32, 2)}} {
+			s, err := NewState(StateConfig{1, 2, 3, 8})
 			must(t, err)
 			for i, opt := range []Options{{}, second, {}} {
 				must(t, s.Update(p.q, rowsOf(p.k, i*Segment, Segment), rowsOf(p.v, i*Segment, Segment), &opt))
@@ -180,7 +180,7 @@ func TestStateChangesItsUnit(t *testing.T) {
 }
 
 func (p *problem) stateOf(t *testing.T, lo, hi int, opt *Options) *State {
-	s, err := NewState(p.q.B, p.q.H, p.q.L, p.v.D)
+	s, err := NewState(StateConfig{p.q.B, p.q.H, p.q.L, p.v.D})
 	must(t, err)
 	must(t, s.Update(p.q, rowsOf(p.k, lo, hi-lo), rowsOf(p.v, lo, hi-lo), opt))
 	return s
@@ -189,14 +189,14 @@ func (p *problem) stateOf(t *testing.T, lo, hi int, opt *Options) *State {
 // Parts of 3 segments and of 1 in turn are nodes that never merge. There are as many as a binary
 // form may have, and an Update after them makes no more.
 func TestTreeOfOddPartsIsBounded(t *testing.T) {
-	s, err := NewState(1, 1, 1, 1)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)
 	update := func(s *State, keys int) {
-		x := Tensor{Data: []float32{1}, B: 1, H: 1, L: keys, D: 1}
+		x := repeated([]float32{1}, 1, 1, keys, 1)
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
 	for i := 0; len(s.nodes) < maxNodes; i++ {
-		part, err := NewState(1, 1, 1, 1)
+		part, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])
 		must(t, s.Merge(part))

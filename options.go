@@ -1,5 +1,7 @@
 package attn
 
+import "fmt"
+
 // Causal says which keys a query may see by their positions.
 type Causal int
 
@@ -13,14 +15,28 @@ const (
 	BottomRight
 )
 
-// Window limits attention to keys near the query: query i sees key j when
-// p−Left ≤ j ≤ p+Right, where p is the query's absolute position: i + Offset,
-// or with BottomRight i + keyLen − queryLen.
-// −1 is unbounded and 0 is "self only", so Left = W shows W+1 keys.
+// String returns the name of the alignment.
+func (c Causal) String() string {
+	switch c {
+	case Full:
+		return "Full"
+	case TopLeft:
+		return "TopLeft"
+	case BottomRight:
+		return "BottomRight"
+	}
+	return fmt.Sprintf("Causal(%d)", int(c))
+}
+
+// Window limits attention to keys near the query: query i sees key j when p−Left < j < p+Right,
+// where p is the query's absolute position: i + Offset, or with BottomRight i + keyLen − queryLen.
+// So Left and Right count keys, that at the query's own position included, and a model's
+// sliding_window of 4096 is a Left of 4096. 0 is unbounded.
 type Window struct{ Left, Right int }
 
-// Options selects variants of attention. Nil and the zero value compute
-// softmax(QKᵀ/√D)V. All options compose.
+// Options selects variants of attention. Nil and the zero value compute softmax(QKᵀ/√D)V: every
+// query sees every key, also where there are several queries, so a causal model sets Causal. All
+// options compose.
 //
 // H is the number of query heads, Lq the number of queries, Lk of keys.
 type Options struct {
@@ -32,15 +48,17 @@ type Options struct {
 	// Window and Slopes; chunked prefill sets it. With BottomRight, which
 	// derives the position from the lengths, it must be 0; else it is at most 2²⁸ either way.
 	Offset int
-	// Window is nil for an unbounded window.
-	Window *Window
+	// Window limits the keys by their distance; the zero value does not. Left and Right are at least 0.
+	Window Window
 	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes; Scale/c must
 	// be finite. 0 is none.
 	Softcap float32
-	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query.
-	Mask *Mask
-	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key.
-	Bias *Tensor
+	// Mask [B or 1, H or 1, Lq, Lk]: keys whose element is false do not exist for the query. The zero
+	// View is none.
+	Mask Mask
+	// Bias [B or 1, H or 1, Lq, Lk] is added to the scaled scores. −Inf masks the key. The zero View
+	// is none.
+	Bias Tensor
 	// Slopes holds H ALiBi slopes: slope·(j − p) is added to the score of key j
 	// and the query at absolute position p, so a positive slope prefers near
 	// keys among those before the query.
@@ -55,12 +73,17 @@ type Options struct {
 	// keys, without the sink; −Inf where a query sees none. That of query i of head h of batch
 	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
 	LSE []float32
-	// Int8 computes both products, queries by keys and weights by values, as exact sums of integers:
+	// Integers computes both products, queries by keys and weights by values, as exact sums of integers:
 	// those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must be of I8;
 	// keys and values in views are rounded to I8 on their way, so that the bits are those of an I8
 	// cache with the same tokens. D must be below 65536. docs/low-precision.md says when it pays.
-	Int8 bool
-	// Weights, if not nil, receives the softmax probabilities [B, H, Lq, Lk].
+	Integers bool
+	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
-	Weights *Tensor
+	Weights Tensor
+}
+
+// reach returns how far from the query's position keys may be on each side; -1 is unbounded.
+func (w Window) reach() (left, right int) {
+	return min(w.Left, 2*maxLength+1) - 1, min(w.Right, 2*maxLength+1) - 1
 }

@@ -11,7 +11,7 @@ import (
 
 // Pool is a set of persistent workers that share the work of each call. The
 // results are the bits of [Attend], [Cache.Attend], [MatMul] and [Matrix.MatMul],
-// for any number of workers.
+// for any number of workers. A nil *Pool computes on the calling goroutine; its Close does nothing.
 //
 // A Pool may be used by any number of goroutines at the same time. A call that
 // would take less than about 20 µs stays on the caller's goroutine.
@@ -29,9 +29,8 @@ import (
 //
 // In the steady state a call does not allocate. Since other goroutines see the caller's buffers,
 // these cannot live on the caller's stack: a local array that is passed to a Pool is allocated on
-// the heap by the function that declares it. So is what Options point at: a literal
-// &Options{Window: &Window{…}} beside the call costs an allocation for the window. Options that are
-// kept with the window, the mask and so on that they point at cost none, see the example.
+// the heap by the function that declares it. Options may: a literal &Options{…} beside the call
+// costs no allocation.
 type Pool struct {
 	size    int // workers, counting one caller
 	workers sync.WaitGroup
@@ -164,7 +163,8 @@ func (p *Pool) begin() (*job, error) {
 // before the last worker is done with it, holds the cache or the matrix of the call, whose memory
 // lives no longer than they do.
 func (p *Pool) end(j *job) {
-	j.plan, j.projection, j.other = plan{}, projection{}, nil // let go of the caller's buffers
+	// let go of the caller's buffers
+	j.plan, j.projection, j.other, j.multiplication = plan{}, projection{}, nil, multiplication{}
 	j.call.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +280,7 @@ func (p *Pool) leave(j *job) {
 	p.mu.Lock()
 }
 
-// unitWork is work over a plan in units that any worker may take, in any order.
+// unitWork is work in units that any worker may take, in any order.
 type unitWork interface {
 	shareUnit(w *scratch, p *plan, i int)
 }
@@ -288,8 +288,8 @@ type unitWork interface {
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
 	plan       plan       // a call of Attend,
-	projection projection // or, if it has a matrix, a product,
-	other      unitWork   // or, if not nil, something else over the plan
+	projection projection // or, if it has a matrix, a product by it,
+	other      unitWork   // or, if not nil, something else
 	cost       float64    // estimated nanoseconds
 	units      int
 	workers    int // for how many it was divided
@@ -300,6 +300,8 @@ type job struct {
 
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
+
+	multiplication multiplication // what other is in calls of MatMul
 
 	scratch scratch      // the caller's
 	call    sequenceCall // if it is over several sequences

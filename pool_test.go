@@ -37,7 +37,7 @@ func poolCases(t testing.TB) (cases []*poolCase) {
 			Options{Causal: BottomRight, KeyLens: []int{4 * Segment, 5, 2*Segment + 1},
 				QueryLens: []int{3, 0, 2}}},
 		{"decode, window", shape{1, 1, 1, 2, 4 * Segment, 16, 16},
-			Options{Causal: BottomRight, Window: &Window{Left: 2*Segment + 9, Right: -1}}},
+			Options{Causal: BottomRight, Window: Window{Left: 2*Segment + 9 + 1}}},
 		{"decode, everything", shape{1, 1, 2, 5, 3 * Segment, 16, 16},
 			Options{Softcap: 4, Slopes: []float32{-0.01, -0.002}, Sinks: []float32{1, -2},
 				Causal: BottomRight}},
@@ -141,7 +141,7 @@ func TestPoolMixedCallers(t *testing.T) {
 					decode.same(t, name, decode.solve(t, attend), wantDecode)
 				},
 				"MatMul": func(name string) {
-					got := product(func(dst Tensor) error { return p.MatMul(dst, a, matrix, nil) })
+					got := product(func(dst Tensor) error { return p.MulMatrix(dst, a, matrix, nil) })
 					views.same(t, name, got, wantProduct)
 				},
 			} {
@@ -224,8 +224,7 @@ func TestPoolDoesNotDivideTooMuch(t *testing.T) {
 	shareSmallCalls(t)
 	pool := NewPool(batch/unitsPerWorker + 1)
 	defer pool.Close()
-	// strides of 0: each key and value is the same element
-	one := Tensor{Data: []float32{3}, B: batch, H: 1, L: lk, D: 1}
+	one := repeated([]float32{3}, batch, 1, lk, 1)
 	q, dst := one, BHLD(nans(batch), batch, 1, 1, 1)
 	q.L = 1
 	lens := make([]int, batch)
@@ -258,7 +257,7 @@ func TestPoolCloseAfterPanic(t *testing.T) {
 	p := NewPool(2)
 	for name, call := range map[string]func(){
 		"AttendCache": func() { p.AttendCache(Tensor{}, Tensor{}, nil, nil) },
-		"MatMul":      func() { p.MatMul(Tensor{}, Tensor{}, nil, nil) },
+		"MatMul":      func() { p.MulMatrix(Tensor{}, Tensor{}, nil, nil) },
 	} {
 		func() {
 			defer func() {

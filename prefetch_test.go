@@ -43,7 +43,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{4, 30, 700, Options{}, nil, true, true},
 		{1, 170, 200, Options{}, nil, true, true},
 		{4, 60, 700, Options{}, nil, true, true},
-		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: &Window{100, -1}}, nil, false, true},
+		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: Window{101, 0}}, nil, false, true},
 		{pairRuns, 5, 100, Options{}, nil, true, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.packed = new(packedKV) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},

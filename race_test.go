@@ -86,8 +86,8 @@ func attendRaces(races map[string]func() error, prefix string, lq int) {
 		mask.Data[i] = true
 	}
 	opt := Options{
-		Mask: &mask, Bias: &bias, Slopes: make([]float32, h), Sinks: make([]float32,
-			h), LSE: lse, Weights: &weights,
+		Mask: mask, Bias: bias, Slopes: make([]float32, h), Sinks: make([]float32,
+			h), LSE: lse, Weights: weights,
 		QueryLens: []int{lq}, KeyLens: []int{lk},
 	}
 	for name, other := range map[string]func(){

@@ -271,7 +271,7 @@ func (p *plan) decideSteps(t *tuning.Row) {
 }
 
 // tokenBytes is how much memory the keys and values of the call are, in float64 because with
-// strides of 0 the product may overflow an int.
+// repeated elements the product may overflow an int.
 func (p *plan) tokenBytes() float64 {
 	if p.sequences != nil {
 		return p.sequences.bytes

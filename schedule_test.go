@@ -212,7 +212,7 @@ func TestScheduleCost(t *testing.T) {
 			must(t, seq.Append(x.k, x.v))
 			opt := Options{Causal: []Causal{Full, BottomRight}[r.IntN(2)], QueryLens: []int{s.lq}}
 			if r.IntN(2) == 0 {
-				opt.Window = &Window{r.IntN(s.lk) - 1, r.IntN(s.lk) - 1}
+				opt.Window = Window{r.IntN(s.lk), r.IntN(s.lk)}
 			}
 			dst, _, _ := x.results()
 			var call sequenceCall

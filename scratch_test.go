@@ -33,11 +33,11 @@ func TestScratchFitsTheCache(t *testing.T) {
 	}
 }
 
-// The tree of segments takes memory for those that rows see, and not for all that a view with
-// strides of 0 pretends to have.
+// The tree of segments takes memory for those that rows see, and not for all that a view that
+// repeats its keys pretends to have.
 func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 	q, dst := zeros(1, 1, 5, 8), zeros(1, 1, 5, 8)
-	x := Tensor{Data: make([]float32, 8), B: 1, H: 1, L: maxLength, D: 8}
+	x := repeated(make([]float32, 8), 1, 1, maxLength, 8)
 	for segments, want := range map[int]int{1: 0, 2: 2, 3: 2, 4: 3, 5: 3} {
 		opt := &Options{KeyLens: []int{segments * Segment}}
 		p := newPlan(dst, q, x, x, opt)

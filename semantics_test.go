@@ -92,7 +92,7 @@ func visible(t *testing.T, opt Options, want ...string) {
 			}
 		}
 		if got.String() != w {
-			t.Errorf("Causal %d, Offset %d, Window %v, QueryLens %v, KeyLens %v: query %d sees %s, want %s",
+			t.Errorf("Causal %v, Offset %d, Window %v, QueryLens %v, KeyLens %v: query %d sees %s, want %s",
 				opt.Causal, opt.Offset, opt.Window, opt.QueryLens, opt.KeyLens, i, &got, w)
 		}
 	}
@@ -113,19 +113,20 @@ func TestConventionCausalAlignment(t *testing.T) {
 	})
 }
 
-// Left and Right count the keys next to the query's own; both ends are included.
+// Left and Right count keys, the query's own among them; 0 is unbounded.
 func TestConventionWindowWidth(t *testing.T) {
-	window := func(left, right int) *Window { return &Window{Left: left, Right: right} }
 	forEach(t, func(t *testing.T) {
-		visible(t, Options{Window: window(0, 0)}, "1000", "0100", "0010", "0001")
-		visible(t, Options{Window: window(1, 0)}, "1000", "1100", "0110", "0011")
-		visible(t, Options{Window: window(1, 1)}, "1100", "1110", "0111", "0011")
-		visible(t, Options{Window: window(-1, 1)}, "1100", "1110", "1111", "1111")
-		visible(t, Options{Window: window(1, -1)}, "1111", "1111", "0111", "0011")
+		visible(t, Options{Window: Window{}}, "1111", "1111", "1111", "1111")
+		visible(t, Options{Window: Window{1, 1}}, "1000", "0100", "0010", "0001")
+		visible(t, Options{Window: Window{Left: 2, Right: 1}}, "1000", "1100", "0110", "0011")
+		visible(t, Options{Window: Window{2, 2}}, "1100", "1110", "0111", "0011")
+		visible(t, Options{Window: Window{Right: 2}}, "1100", "1110", "1111", "1111")
+		visible(t, Options{Window: Window{Left: 2}}, "1111", "1111", "0111", "0011")
+		visible(t, Options{Window: Window{Left: math.MaxInt, Right: math.MaxInt}}, "1111", "1111")
 		// The window is about positions, so it moves with the alignment, also without a causal mask.
-		visible(t, Options{Window: window(1, 0), Causal: BottomRight}, "0110", "0011")
-		visible(t, Options{Window: window(1, 1), Offset: 2}, "0111", "0011")
-		visible(t, Options{Window: window(1, 1), Causal: TopLeft}, "1000", "1100")
+		visible(t, Options{Window: Window{Left: 2, Right: 1}, Causal: BottomRight}, "0110", "0011")
+		visible(t, Options{Window: Window{2, 2}, Offset: 2}, "0111", "0011")
+		visible(t, Options{Window: Window{2, 2}, Causal: TopLeft}, "1000", "1100")
 	})
 }
 
@@ -135,7 +136,7 @@ func TestConventionFullyMaskedRows(t *testing.T) {
 		for _, sinks := range [][]float32{nil, {2}} {
 			q, k, v := scores([]float32{3, 4}, []float32{0, 0})
 			mask := BHLD([]bool{false, false, true, true}, 1, 1, 2, 2)
-			o, lse := attend(t, q, k, v, Options{Mask: &mask, Sinks: sinks})
+			o, lse := attend(t, q, k, v, Options{Mask: mask, Sinks: sinks})
 			closeTo(t, "masked row", o.row(0, 0, 0), []float32{0, 0})
 			closeTo(t, "LSE", lse, []float32{negInf, 0.6931472})
 		}
@@ -166,7 +167,7 @@ func TestConventionSoftcapBeforeBias(t *testing.T) {
 		closeTo(t, "tanh(0.5·4)", lse, []float32{0.9640276})
 		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 4})
 		closeTo(t, "4·tanh(2/4)", lse, []float32{1.8484686})
-		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1, Bias: &bias})
+		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1, Bias: bias})
 		closeTo(t, "tanh(2) + 5", lse, []float32{5.9640276})
 		_, lse = attend(t, q, k, v, Options{Scale: 0.5, Softcap: 1, Slopes: []float32{5}, Offset: -1})
 		closeTo(t, "tanh(2) + 5·1", lse, []float32{5.9640276})
@@ -178,7 +179,7 @@ func TestConventionSinkOutsideSoftcapAndLSE(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k, v := scores([]float32{0, 0})
 		weights := zeros(1, 1, 1, 2)
-		o, lse := attend(t, q, k, v, Options{Softcap: 1, Sinks: []float32{3}, Weights: &weights})
+		o, lse := attend(t, q, k, v, Options{Softcap: 1, Sinks: []float32{3}, Weights: weights})
 		share := float32(1 / (2 + math.Exp(3)))
 		closeTo(t, "output", o.Data, []float32{share, share})
 		closeTo(t, "Weights", weights.Data, []float32{share, share})
@@ -203,12 +204,12 @@ func TestConventionMinusInfBiasMasks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k, v := scores([]float32{0, 0}, []float32{0, 0})
 		bias := BHLD([]float32{0, negInf, -1e9, -1e9}, 1, 1, 2, 2)
-		o, lse := attend(t, q, k, v, Options{Bias: &bias})
+		o, lse := attend(t, q, k, v, Options{Bias: bias})
 		closeTo(t, "output", o.Data, []float32{1, 0, 0.5, 0.5})
 		closeTo(t, "LSE", lse, []float32{0, -1e9})
 
 		k.row(0, 0, 1)[0], v.row(0, 0, 1)[1] = nan, nan
-		o, _ = attend(t, q, k, v, Options{Bias: &bias})
+		o, _ = attend(t, q, k, v, Options{Bias: bias})
 		closeTo(t, "output, the masked key being NaN", o.row(0, 0, 0), []float32{1, 0})
 	})
 }
@@ -255,7 +256,7 @@ func TestConventionHeadOrder(t *testing.T) {
 }
 
 // True means may attend. A batch or head dimension of 1 stands for all; for
-// queries a stride of 0 says so, because a length of 1 could be a mistake.
+// queries Broadcast says so, because a length of 1 could be a mistake.
 func TestConventionMaskBroadcast(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		q, k := zeros(2, 2, 2, 1), zeros(2, 2, 2, 1)
@@ -269,14 +270,15 @@ func TestConventionMaskBroadcast(t *testing.T) {
 				[]float32{1, 2, 3, 3, 1, 2, 3, 3}},
 			"heads": {BHLD([]bool{true, false, true, true, false, true, false, true}, 2, 1, 2, 2),
 				[]float32{1, 2, 1, 2, 3, 3, 3, 3}},
-			"queries": {Mask{Data: []bool{true, false, false, true}, B: 2, H: 1, L: 2, D: 2, SB: 2, SL: 0},
+			"queries": {Mask{Data: []bool{true, false, false, true}, B: 2, H: 1, L: 2, D: 2, SB: 2,
+				SL: Broadcast},
 				[]float32{1, 1, 1, 1, 3, 3, 3, 3}},
 		} {
-			o, _ := attend(t, q, k, v, Options{Mask: &c.mask})
+			o, _ := attend(t, q, k, v, Options{Mask: c.mask})
 			closeTo(t, "output with a mask for "+name, o.Data, c.want)
 		}
 		one := BHLD([]bool{true, false}, 1, 1, 1, 2)
-		if err := Attend(zeros(2, 2, 2, 1), q, k, v, &Options{Mask: &one}); !errors.Is(err, ErrShape) {
+		if err := Attend(zeros(2, 2, 2, 1), q, k, v, &Options{Mask: one}); !errors.Is(err, ErrShape) {
 			t.Errorf("a mask of one query for two: %v, want ErrShape", err)
 		}
 	})
@@ -294,7 +296,7 @@ func TestConventionAlibiSign(t *testing.T) {
 		} {
 			bias := BHLD(slices.Clone(want), 1, 1, 1, 3)
 			o, lse := attend(t, q, k, v, Options{Slopes: []float32{0.5}, Offset: offset})
-			same, sameLSE := attend(t, q, k, v, Options{Bias: &bias})
+			same, sameLSE := attend(t, q, k, v, Options{Bias: bias})
 			closeTo(t, fmt.Sprintf("output at Offset %d", offset), o.Data, same.Data)
 			closeTo(t, fmt.Sprintf("LSE at Offset %d", offset), lse, sameLSE)
 		}
@@ -424,7 +426,7 @@ func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool,
 			row[j] = overflows(h, i) || j != mark
 		}
 	}
-	for name, opt := range map[string]Options{"": {}, "masked neighbours, ": {Mask: &mask}} {
+	for name, opt := range map[string]Options{"": {}, "masked neighbours, ": {Mask: mask}} {
 		q := *p
 		q.opt = opt
 		for _, way := range ways {

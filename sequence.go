@@ -61,6 +61,9 @@ func (s *Sequence) end() {
 // or when the calls that are running have ended. From then on every method returns [ErrClosed],
 // whatever becomes of the pages; Len, First and PagesFor return 0, and Release does nothing.
 func (s *Sequence) Release() {
+	if s == nil {
+		return
+	}
 	for s.store != nil {
 		n := s.calls.Load()
 		if n < 0 {
@@ -76,7 +79,7 @@ func (s *Sequence) Release() {
 	}
 }
 
-// Len returns the position after the last token: the number of tokens, with those that DropFront
+// Len returns the position after the last token: the number of tokens, with those that DropBefore
 // took.
 func (s *Sequence) Len() int {
 	if s.calls.Load() < 0 {
@@ -85,7 +88,7 @@ func (s *Sequence) Len() int {
 	return s.table.Len()
 }
 
-// First returns the position of the first token that is there: as many as DropFront took.
+// First returns the position of the first token that is there: as many as DropBefore took.
 func (s *Sequence) First() int {
 	if s.calls.Load() < 0 {
 		return 0
@@ -156,19 +159,20 @@ func (s *Sequence) Truncate(n int) error {
 	return nil
 }
 
-// DropFront drops the tokens before position n: for attention they do not exist any more, as if
+// DropBefore drops the tokens before a position: for attention they do not exist any more, as if
 // they were masked. The pages in which no token is left are free again. Positions go on counting,
-// so the others keep theirs. Tokens that were dropped before may be dropped again. n is 0 to Len,
-// or the error is [ErrLength].
-func (s *Sequence) DropFront(n int) error {
+// so the others keep theirs. Tokens that were dropped before may be dropped again. The position is
+// 0 to Len, or the error is [ErrLength].
+func (s *Sequence) DropBefore(position int) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
-	if n < 0 || n > s.table.Len() {
-		return fail(ErrLength, "n is %d, want 0 to %d, the positions of the sequence", n, s.table.Len())
+	if position < 0 || position > s.table.Len() {
+		return fail(ErrLength, "position is %d, want 0 to %d, the positions of the sequence", position,
+			s.table.Len())
 	}
-	s.store.pages.DropFront(&s.table, n)
+	s.store.pages.DropBefore(&s.table, position)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 //	8 bytes   sequenceMagic; its last byte is the version
 //	u32       format: 0 F32, 1 F16, 2 BF16, 3 I8
 //	3 × u32   KVHeads, HeadDim, ValueDim
-//	u32       first: the tokens that DropFront took
+//	u32       first: the tokens that DropBefore took
 //	u32       length: the position after the last token
 //	u32       checksum
 //	          for each page from position first/Block·Block on, up to that of position length−1:

@@ -26,7 +26,7 @@ func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n,
 		g.ValueDim)
 	must(t, s.Append(k, g.kept(v)))
-	must(t, s.DropFront(first))
+	must(t, s.DropBefore(first))
 	return s
 }
 
@@ -114,7 +114,7 @@ func TestSequenceFile(t *testing.T) {
 		mustEqualSequences(t, to, s)
 		mustEqualFiles(t, "after more tokens", fileOf(t, to), fileOf(t, s))
 		must(t, to.Truncate(to.First()))
-		must(t, to.DropFront(to.First()))
+		must(t, to.DropBefore(to.First()))
 		to.Release()
 		if free := to.store.FreePages(); free != g.Pages {
 			t.Errorf("%d pages are free in the end, want %d", free, g.Pages)

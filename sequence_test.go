@@ -37,7 +37,7 @@ func newSequenceUser(t testing.TB, g StoreConfig, n int) *sequenceUser {
 		lse: nans(g.KVHeads * 2),
 	}
 	var err error
-	u.state, err = NewState(1, g.KVHeads, 2, g.ValueDim)
+	u.state, err = NewState(StateConfig{1, g.KVHeads, 2, g.ValueDim})
 	must(t, err)
 	return u
 }
@@ -85,7 +85,7 @@ var sequenceMethods = []sequenceMethod{
 		return s.Truncate(0)
 	}, true},
 	{"Truncate", func(u *sequenceUser, s *Sequence) error { return s.Truncate(0) }, true},
-	{"DropFront", func(u *sequenceUser, s *Sequence) error { return s.DropFront(0) }, true},
+	{"DropBefore", func(u *sequenceUser, s *Sequence) error { return s.DropBefore(0) }, true},
 	{"Load", func(u *sequenceUser, s *Sequence) error {
 		if _, err := s.Load(iotest.ErrReader(errBroken)); !errors.Is(err, errBroken) {
 			return err
@@ -170,7 +170,7 @@ func TestReleasedSequence(t *testing.T) {
 		released["fork"] = released["with tokens"].Fork()
 		released["fork that has written"] = appended(released["with tokens"].Fork())
 		released["without its first tokens"] = appended(store.NewSequence())
-		must(t, released["without its first tokens"].DropFront(Block))
+		must(t, released["without its first tokens"].DropBefore(Block))
 		must(t, released["with tokens"].Truncate(3))
 		released["loaded"] = store.NewSequence()
 		_, err = released["loaded"].Load(bytes.NewReader(saved))
@@ -459,7 +459,7 @@ func mustHaveFreed(t *testing.T, store *Store) {
 	k := BHLD(make([]float32, g.HeadDim), 1, 1, 1, g.HeadDim) // all tokens are the same
 	v := BHLD(make([]float32, g.ValueDim), 1, 1, 1, g.ValueDim)
 	for _, x := range []*Tensor{&k, &v} {
-		x.H, x.L, x.SH, x.SL = g.KVHeads, g.Pages*Block, 0, 0
+		x.H, x.L, x.SH, x.SL = g.KVHeads, g.Pages*Block, Broadcast, Broadcast
 	}
 	must(t, s.Append(k, v))
 	defer s.Release()

@@ -24,7 +24,7 @@ func TestSpanOfBlocks(t *testing.T) {
 			}
 			p := problemOf(r, randomKind(r), s)
 			if products {
-				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = nil, nil, 0, nil
+				p.opt.Mask, p.opt.Bias, p.opt.Softcap, p.opt.Slopes = Mask{}, Tensor{}, 0, nil
 			}
 			if r.IntN(6) == 0 { // only scores of −Inf: all rows count as fully masked
 				fillWith(p.q.Data, 1e30)
@@ -112,7 +112,7 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 			for i := range s.lq {
 				mask.row(0, p.q.H-1, i)[0] = false
 			}
-			p.opt.Mask = &mask
+			p.opt.Mask = mask
 			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
 			readingAs(t, tuning.QueuedReads)
@@ -158,10 +158,10 @@ func TestSpanBounds(t *testing.T) {
 		{"causal, one block more", true, shape{1, 1, 1, 3, 258, 8, 8}, Options{Causal: BottomRight}, 0,
 			258, span{0, 0, Block, 4, Block, true}, 256},
 		{"a window", true, shape{1, 1, 1, 4, 500, 8, 8},
-			Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 196, 500, span{192, 4, Block, 1,
+			Options{Causal: TopLeft, Offset: 496, Window: Window{301, 1}}, 196, 500, span{192, 4, Block, 1,
 				Block, false}, 256},
 		{"in the window", true, shape{1, 1, 1, 4, 500, 8, 8},
-			Options{Causal: TopLeft, Offset: 496, Window: &Window{300, 0}}, 256, 500, span{256, 0, Block, 3,
+			Options{Causal: TopLeft, Offset: 496, Window: Window{301, 1}}, 256, 500, span{256, 0, Block, 3,
 				Block, true}, 448},
 		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300,
 			span{0, 0, Block, 4, Block, true}, 256},
@@ -219,7 +219,7 @@ func TestFullBlockRowsOfWindowsAlone(t *testing.T) {
 			n := 2*Block + r.IntN(3*Block)
 			p := newProblem(r, normal, shape{1, 1, 1, n, n, 1 + r.IntN(8), 1 + r.IntN(8)})
 			p.opt.Causal = []Causal{Full, TopLeft}[r.IntN(2)]
-			p.opt.Window = &Window{Block + r.IntN(n), r.IntN(n) - 1}
+			p.opt.Window = Window{Block + r.IntN(n) + 1, r.IntN(n)}
 			whole := p.solve(t, Attend)
 			for range 20 {
 				s := selection{[]int{0}, []int{0}, r.IntN(n), 1}

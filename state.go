@@ -25,8 +25,8 @@ import (
 // Segments merge as a binary tree, so a State holds one state for each bit of the number of its
 // segments: its memory is 4·(d+2) bytes for each row of each batch and head, once for 2ᵏ segments,
 // and at most as often as the number of segments has bits. From 256 KiB on, each of these is memory
-// of the operating system, like that of a [Cache]: it goes back some time after the State has
-// become unreachable.
+// of the operating system, like that of a [Cache]: it goes back by Close, or some time after the
+// State has become unreachable.
 //
 // A State is not safe for concurrent use.
 type State struct {
@@ -35,28 +35,68 @@ type State struct {
 	nodes []stateNode // in the order of their keys
 	spare []nodeRows  // memory of nodes that there were, or will be
 	unit  float32     // of the maxima: of the first Update's scores; 0 if there was none
-	units []float32   // of each row's maxima, after Updates with Int8; else empty
+	units []float32   // of each row's maxima, after Updates with Integers; else empty
 
 	rotated bool // outputs are sums of rotated values, see kv_latent.go
 
 	sinks []float32 // one per head, empty if there are none
 
+	closed bool
+
 	shared stateUpdate // what the workers of a pool do
 }
 
-// NewState returns an empty state for queries [b, h, l, …] and values of
-// dimension d. The error is [ErrShape].
-func NewState(b, h, l, d int) (*State, error) {
-	for i, n := range [...]int{b, h, l, d} {
-		if n < 0 || n > maxLength || i == 3 && n == 0 {
-			return nil, fail(ErrShape, "%c is %d, want %d to %d", "bhld"[i], n, i/3, maxLength)
+// StateConfig is the shape of a [State].
+type StateConfig struct {
+	Batch    int // batch entries
+	Heads    int // query heads
+	Queries  int // of each batch entry
+	ValueDim int // dimension of values and outputs, at least 1
+}
+
+// NewState returns an empty state for queries [Batch, Heads, Queries, …]. The error is [ErrShape]
+// for a size outside 0 to 2²⁸, and a state larger than memory can be.
+func NewState(c StateConfig) (*State, error) {
+	for i, size := range [...]namedSize{{"Batch", c.Batch}, {"Heads", c.Heads}, {"Queries", c.Queries},
+		{"ValueDim", c.ValueDim}} {
+		if size.n < i/3 || size.n > maxLength {
+			return nil, fail(ErrShape, "StateConfig.%s is %d, want %d to %d", size.name, size.n, i/3,
+				maxLength)
 		}
 	}
-	if _, ok := product(b, h, l, d+2); !ok {
-		return nil, fail(ErrShape, "the state has %d×%d×%d×(%d+2) elements, want at most %d",
-			b, h, l, d, maxElements)
+	if _, ok := product(c.Batch, c.Heads, c.Queries, c.ValueDim+2); !ok {
+		return nil, fail(ErrShape, "StateConfig is %d×%d×%d×(%d+2) elements, want at most %d",
+			c.Batch, c.Heads, c.Queries, c.ValueDim, maxElements)
 	}
-	return &State{stateShape: stateShape{b: b, h: h, l: l, d: d}}, nil
+	return &State{stateShape: stateShape{b: c.Batch, h: c.Heads, l: c.Queries, d: c.ValueDim}}, nil
+}
+
+// Close gives the state's memory back at once. Calls that begin later, Close among them, return
+// [ErrClosed]; Keys is 0, and Reset does nothing.
+func (s *State) Close() error {
+	if s == nil {
+		return nil
+	}
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	s.Reset()
+	var first error
+	for i := range s.spare {
+		if err := s.spare[i].memory.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	*s = State{closed: true}
+	return first
+}
+
+// checkOpen makes sure that the state was not closed.
+func (s *State) checkOpen() error {
+	if s.closed {
+		return fail(ErrClosed, "the state was closed")
+	}
+	return nil
 }
 
 // Keys returns the number of keys that the state has seen, with those beyond KeyLens.
@@ -86,7 +126,7 @@ func (s *State) Reset() {
 // that has them. LSE belongs to Finish. Weights are not supported: they need the final maximum.
 //
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
-// the Scale, or with Int8 of the Scale times the scale of the row's query. The first Update decides
+// the Scale, or with Integers of the Scale times the scale of the row's query. The first Update decides
 // which the state has. An Update in another unit brings both to natural units, with one rounding of
 // each maximum.
 //
@@ -156,6 +196,9 @@ func (s *State) endAdd(p *plan) {
 
 // initUpdate validates the arguments of an Update but for its keys.
 func (s *State) initUpdate(p *plan, opt *Options) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
 	return p.initUpdate(s.stateShape, s.sinks, opt)
 }
 
@@ -271,6 +314,12 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 // shape, or the error is [ErrShape], and have the same sinks, if they have any, or it is
 // [ErrOption]. It is [ErrMemory] if the system has no memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if t.closed {
+		return fail(ErrClosed, "t was closed")
+	}
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:
 		return fail(ErrShape, "t is [%d %d %d %d], want [%d %d %d %d]",
@@ -331,6 +380,9 @@ func (s *State) mergeNodes(t *State) {
 // B×H×L natural logarithms of the sums of exp(score), in the order of Options.LSE. The state stays
 // as it is and can take more keys.
 func (s *State) Finish(dst Tensor, lse []float32) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
 	opt := Options{LSE: lse, Scale: s.unit}
 	if s.unit == 0 {
 		opt.Scale = 1

@@ -25,7 +25,7 @@ import (
 //	f32       m and l of all rows, then o of all rows
 //
 // Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree
-// of segments. Version 3 is that of a state whose rows have units of their own, see Options.Int8.
+// of segments. Version 3 is that of a state whose rows have units of their own, see Options.Integers.
 const (
 	stateMagic  = "attnSta\x02"
 	unitsMagic  = "attnSta\x03"
@@ -41,6 +41,9 @@ func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
 // AppendBinary appends what MarshalBinary returns to data.
 func (s *State) AppendBinary(data []byte) ([]byte, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
 	if s.d == 0 {
 		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or "+
 			"UnmarshalBinary")
@@ -105,6 +108,9 @@ func appendFloats(data []byte, x []float32) []byte {
 // it cannot have written is an error that wraps [ErrFormat], and leaves the
 // state as it is. So does [ErrMemory], if the system has no memory.
 func (s *State) UnmarshalBinary(data []byte) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
 	if err := checkStateMagic(data); err != nil {
 		return err
 	}
@@ -115,7 +121,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 			return fail(ErrFormat, "header field %d is %d, want at most %d", i, head[i], maxLength)
 		}
 	}
-	t, err := NewState(int(head[0]), int(head[1]), int(head[2]), int(head[3]))
+	t, err := NewState(StateConfig{int(head[0]), int(head[1]), int(head[2]), int(head[3])})
 	if err != nil {
 		return fail(ErrFormat, "%v", err)
 	}

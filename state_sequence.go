@@ -2,7 +2,7 @@ package attn
 
 // UpdateSequence is [State.Update] over all tokens of a sequence, for parts of a context that are
 // held in pages, here or elsewhere, and merged: the first token of the sequence is at position
-// Keys(), and tokens that DropFront took do not exist, as if masked.
+// Keys(), and tokens that DropBefore took do not exist, as if masked.
 //
 //	q [1, H, L, D]      the same queries each time
 //

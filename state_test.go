@@ -35,20 +35,19 @@ func newStateCase(t testing.TB, r *rand.Rand, b, h, kv, lq, lk, d, dv int, opt O
 // a state that begins with key origin.
 func (c *stateCase) chunk(lo, hi, origin int) (k, v Tensor, opt *Options) {
 	rows := func(x Tensor) Tensor {
-		x.Data, x.L = x.Data[lo*x.SL:], hi-lo
-		return x
+		return x.Slice(lo, hi)
 	}
 	o := c.opt
 	o.Offset -= origin
-	if o.Mask != nil {
-		m := *o.Mask
+	if !o.Mask.none() {
+		m := o.Mask
 		m.Data, m.D = m.Data[lo:], hi-lo
-		o.Mask = &m
+		o.Mask = m
 	}
-	if o.Bias != nil {
-		m := *o.Bias
+	if !o.Bias.none() {
+		m := o.Bias
 		m.Data, m.D = m.Data[lo:], hi-lo
-		o.Bias = &m
+		o.Bias = m
 	}
 	if o.KeyLens != nil {
 		o.KeyLens = make([]int, c.b)
@@ -76,7 +75,7 @@ func (c *stateCase) update(t testing.TB, s *State, lo, hi int, sizes ...int) {
 
 func (c *stateCase) newState(t testing.TB) *State {
 	t.Helper()
-	s, err := NewState(c.b, c.h, c.lq, c.dv)
+	s, err := NewState(StateConfig{c.b, c.h, c.lq, c.dv})
 	must(t, err)
 	return s
 }
@@ -180,7 +179,7 @@ func TestStateRaggedChunks(t *testing.T) {
 	r := random(t.Name())
 	c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+100, 8, 8, Options{
 		Causal: TopLeft, Offset: 2 * Segment, Slopes: []float32{-0.1,
-			-0.01}, Window: &Window{Left: Segment, Right: -1}})
+			-0.01}, Window: Window{Left: Segment + 1}})
 	near := func(what string, s *State) {
 		t.Helper()
 		dst, lse := nans(len(c.want)), nans(len(c.wantLSE))
@@ -207,7 +206,7 @@ func TestStateRaggedChunks(t *testing.T) {
 
 // A state without keys, or with none that a row sees, gives zeros.
 func TestStateWithoutKeys(t *testing.T) {
-	s, err := NewState(1, 2, 2, 3)
+	s, err := NewState(StateConfig{1, 2, 2, 3})
 	must(t, err)
 	check := func(what string) {
 		t.Helper()
@@ -227,7 +226,7 @@ func TestStateWithoutKeys(t *testing.T) {
 		t.Errorf("Keys is %d, want 70", s.Keys())
 	}
 
-	empty, err := NewState(0, 2, 2, 3)
+	empty, err := NewState(StateConfig{0, 2, 2, 3})
 	must(t, err)
 	must(t, empty.Update(Tensor{H: 2, L: 2, D: 5}, Tensor{H: 1, L: 7, D: 5}, Tensor{H: 1, L: 7, D: 3},
 		nil))
@@ -255,10 +254,10 @@ func TestStateErrors(t *testing.T) {
 	for _, n := range [][4]int{{-1, 1, 1, 1}, {1, -1, 1, 1}, {1, 1, -1, 1}, {1, 1, 1, 0},
 		{maxLength + 1, 1, 1, 1},
 		{maxLength, maxLength, 1, 1}, {math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}} {
-		_, err := NewState(n[0], n[1], n[2], n[3])
+		_, err := NewState(StateConfig{n[0], n[1], n[2], n[3]})
 		mustFail(t, fmt.Sprint(n), err, ErrShape)
 	}
-	s, err := NewState(1, 2, 3, 4)
+	s, err := NewState(StateConfig{1, 2, 3, 4})
 	must(t, err)
 	x := zeros
 	weights := x(1, 2, 3, 5)
@@ -266,12 +265,12 @@ func TestStateErrors(t *testing.T) {
 	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
 	must(t, s.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, nan32()}}))
 	update := func(q, k, v Tensor, opt *Options) error { return s.Update(q, k, v, opt) }
-	other, err := NewState(1, 2, 3, 4)
+	other, err := NewState(StateConfig{1, 2, 3, 4})
 	must(t, err)
 	must(t, other.Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 1}}))
-	small, err := NewState(1, 2, 2, 4)
+	small, err := NewState(StateConfig{1, 2, 2, 4})
 	must(t, err)
-	full, err := NewState(1, 2, 3, 4)
+	full, err := NewState(StateConfig{1, 2, 3, 4})
 	must(t, err)
 	full.keys = maxLength
 	lse := make([]float32, 6)
@@ -294,7 +293,7 @@ func TestStateErrors(t *testing.T) {
 			"v is [1 1 4 …], want k's [1 1 5 …]"},
 		{"v.D", update(good, x(1, 1, 5, 4), x(1, 1, 5, 3), nil), ErrShape,
 			"v.D is 3, want the state's 4"},
-		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: &good}), ErrShape,
+		{"mask", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Bias: good}), ErrShape,
 			"Bias is [1 2 3 4], want [1 2 3 5]"},
 		{"key lengths", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{KeyLens: []int{6}}),
 			ErrLength, "KeyLens[0] is 6, want 0 to 5"},
@@ -307,15 +306,15 @@ func TestStateErrors(t *testing.T) {
 			"LSE is set in an Update, want nil: Finish returns it"},
 		{"sinks", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Sinks: []float32{1, 2}}), ErrOption,
 			"Sinks[1] is 2, want NaN as before"},
-		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: &weights}),
+		{"weights", update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), &Options{Weights: weights}),
 			ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over all keys"},
 		{"merge shape", s.Merge(small), ErrShape, "t is [1 2 2 4], want [1 2 3 4]"},
 		{"merge sinks", s.Merge(other), ErrOption, "t's sink[1] is 1, want NaN as before"},
 		{"merge keys", s.Merge(full), ErrLength, "t has 268435456 keys, want at most 268435446 after 10"},
 		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape, "dst is [1 2 3 5], want [1 2 3 4]"},
 		{"finish LSE", s.Finish(good, lse[:5]), ErrLength, "len(LSE) is 5, want B×H×Lq = 1×2×3"},
-		{"finish stride", s.Finish(View[float32]{Data: good.Data, B: 1, H: 2, L: 3, D: 4}, nil),
-			ErrStride, "dst has a stride of 0 over 2 elements, want at least 4 so that no two outputs " +
+		{"finish stride", s.Finish(repeated(good.Data, 1, 2, 3, 4), nil),
+			ErrStride, "dst has a stride of Broadcast over 2 elements, want at least 4 so that no two outputs " +
 				"coincide"},
 		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap,
 			"dst overlaps LSE, want separate memory"},
@@ -349,7 +348,7 @@ func stateBytes(t testing.TB) []byte {
 
 // The form is fixed: other versions and machines read it.
 func TestStateBinaryForm(t *testing.T) {
-	s, err := NewState(1, 1, 1, 2)
+	s, err := NewState(StateConfig{1, 1, 1, 2})
 	must(t, err)
 	q := BHLD([]float32{0}, 1, 1, 1, 1)
 	v := BHLD([]float32{0, 2}, 1, 1, 1, 2)
@@ -457,15 +456,14 @@ func TestNoElements(t *testing.T) {
 	for _, n := range [][4]int{{most, most, 0, 1}, {most, most, 0, most}, {most, 0, most, most},
 		{0, most, most, most}} {
 		what := fmt.Sprint(n)
-		// with strides of 0
-		view := func(l, d int) Tensor { return Tensor{Data: []float32{1}, B: n[0], H: n[1], L: l, D: d} }
+		view := func(l, d int) Tensor { return repeated([]float32{1}, n[0], n[1], l, d) }
 		keys := 0
 		if n[3] == 1 {
 			keys = 5 // without a query
 		}
 		dst, q, k, v := view(n[2], n[3]), view(n[2], 1), view(keys, 1), view(keys, n[3])
 		pairs := view(n[2], max(1, keys))
-		opt := &Options{Bias: &pairs, Weights: &pairs, LSE: []float32{}}
+		opt := &Options{Bias: pairs, Weights: pairs, LSE: []float32{}}
 		if keys == 0 {
 			opt = nil
 		}
@@ -473,7 +471,7 @@ func TestNoElements(t *testing.T) {
 		must(t, pool.Attend(dst, q, k, v, opt))
 		must(t, MatMul(view(n[2], 1), q, Tensor{Data: []float32{1}, B: 1, H: 1, L: 1, D: 1}))
 
-		s, err := NewState(n[0], n[1], n[2], n[3])
+		s, err := NewState(StateConfig{n[0], n[1], n[2], n[3]})
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
@@ -507,7 +505,7 @@ func TestStateTooLargeForBinaryForm(t *testing.T) {
 
 func FuzzStateUnmarshal(f *testing.F) {
 	f.Add(stateBytes(f))
-	empty, _ := NewState(0, 0, 0, 1)
+	empty, _ := NewState(StateConfig{0, 0, 0, 1})
 	data, _ := empty.MarshalBinary()
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) { hostile(t, data) })
@@ -651,7 +649,7 @@ func (p *statePlay) updateWrong() {
 			return // weights of no keys are no view
 		}
 		weights := zeros(c.b, c.h, c.lq, k.L)
-		opt.Weights, wanted = &weights, ErrUnsupported
+		opt.Weights, wanted = weights, ErrUnsupported
 	case 3:
 		q.L, opt = q.L-1, nil
 	case 4:
@@ -664,7 +662,7 @@ func (p *statePlay) updateWrong() {
 
 func (p *statePlay) mergeWrong() {
 	c := p.call
-	other, err := NewState(c.b, c.h, c.lq, c.dv+1)
+	other, err := NewState(StateConfig{c.b, c.h, c.lq, c.dv + 1})
 	p.want(err, nil)
 	p.want(p.state.Merge(other), ErrShape)
 }

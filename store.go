@@ -58,6 +58,9 @@ func (s *Store) MemoryUse() int { return len(s.packed.data) }
 // [ErrClosed], as does closing it again. Closing a store while another goroutine uses one of its
 // sequences ends the program.
 func (s *Store) Close() error {
+	if s == nil {
+		return nil
+	}
 	if s.packed.memory == nil {
 		return fail(ErrClosed, "the store was closed, or is not from NewStore")
 	}

@@ -120,7 +120,7 @@ func (p *storePlay) step() {
 		s.cut(n)
 	case 5:
 		n := p.IntN(s.length() + 1)
-		p.want(s.DropFront(n), nil)
+		p.want(s.DropBefore(n), nil)
 		s.first = max(s.first, n)
 	case 6:
 		p.wrong(s)
@@ -322,8 +322,8 @@ func (p *storePlay) wrong(s *modelSequence) {
 		p.want(s.Sequence.Truncate(s.length()+1), ErrLength)
 		p.want(s.Sequence.Truncate(s.first-1), ErrLength)
 	case 1:
-		p.want(s.DropFront(s.length()+1), ErrLength)
-		p.want(s.DropFront(-1), ErrLength)
+		p.want(s.DropBefore(s.length()+1), ErrLength)
+		p.want(s.DropBefore(-1), ErrLength)
 	case 2:
 		k.D++
 		p.want(s.Append(k, v), ErrLength)
@@ -331,7 +331,7 @@ func (p *storePlay) wrong(s *modelSequence) {
 		p.want(s.Append(k, v), ErrShape)
 	case 3:
 		wanted := ErrStride
-		if v.SL = -1; g.ValuesInKeys {
+		if v.B, v.SB = 2, -2; g.ValuesInKeys || v.empty() {
 			wanted = ErrShape
 		}
 		p.want(s.Append(k, v), wanted)
@@ -345,7 +345,8 @@ func (p *storePlay) wrong(s *modelSequence) {
 		p.attendWrong(s)
 	case 6:
 		big := BHLD(make([]float32, g.HeadDim+g.ValueDim), 1, 1, 1, g.HeadDim+g.ValueDim)
-		big.H, big.L, big.SH, big.SL = g.KVHeads, g.Pages*Block+1, 0, 0
+		big.H, big.L, big.SH, big.SL = g.KVHeads, g.Pages*Block+1, Broadcast,
+			Broadcast
 		k, v = big, big
 		if k.D, v.D = g.HeadDim, g.ValueDim; g.ValuesInKeys {
 			v = Tensor{}
@@ -429,13 +430,12 @@ func (p *storePlay) call() *storeCall {
 	}
 	// a window that begins with a page, for some
 	if s := p.live[p.any()]; p.IntN(4) == 0 && s.length() > Block {
-		c.opt.Window, c.opt.Causal = &Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)),
-			Right: -1}, BottomRight
+		c.opt.Window, c.opt.Causal = Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)) + 1}, BottomRight
 	}
 	if p.IntN(4) == 0 {
 		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
-	c.opt.Int8 = p.live[0].integers()
+	c.opt.Integers = p.live[0].integers()
 	return c
 }
 
@@ -495,21 +495,21 @@ func (c *storeCall) alone(i, at int) *Options {
 	s, opt := c.of[i], c.opt
 	n, keys := c.lens[i], s.length()
 	opt.QueryLens = nil
-	if opt.Bias != nil {
-		bias := rowsOf(*opt.Bias, at, n)
+	if !opt.Bias.none() {
+		bias := rowsOf(opt.Bias, at, n)
 		bias.D = keys
-		opt.Bias = &bias
+		opt.Bias = bias
 	}
 	mask := BHLD(make([]bool, n*keys), 1, 1, n, keys)
 	for j := range n {
 		row := mask.row(0, 0, j)
 		for k := range row {
-			row[k] = k >= s.first && (opt.Mask == nil || opt.Mask.row(0, 0, at+j)[k])
+			row[k] = k >= s.first && (opt.Mask.none() || opt.Mask.row(0, 0, at+j)[k])
 		}
 	}
-	opt.Mask = &mask
+	opt.Mask = mask
 	if keys == 0 {
-		opt.Mask, opt.Bias = nil, nil
+		opt.Mask, opt.Bias = Mask{}, Tensor{}
 	}
 	return &opt
 }
@@ -519,11 +519,11 @@ func (p *storePlay) update(s *modelSequence) {
 	g := &p.config
 	q := s.draw(1, g.KVHeads, 1+p.IntN(3), g.HeadDim)
 	want, wantLSE := zeros(1, q.H, q.L, g.ValueDim), nans(q.H*q.L)
-	opt := Options{QueryLens: []int{q.L}, LSE: wantLSE, Int8: s.integers()}
-	plain := Options{Int8: opt.Int8}
+	opt := Options{QueryLens: []int{q.L}, LSE: wantLSE, Integers: s.integers()}
+	plain := Options{Integers: opt.Integers}
 	p.want(AttendSequences(want, q, []*Sequence{s.Sequence}, &opt), nil)
 	for _, pooled := range []bool{false, true} {
-		state, err := NewState(1, q.H, q.L, g.ValueDim)
+		state, err := NewState(StateConfig{1, q.H, q.L, g.ValueDim})
 		p.want(err, nil)
 		if pooled {
 			p.want(threeWorkers().UpdateSequence(state, q, s.Sequence, &plain), nil)
@@ -568,15 +568,15 @@ func TestStoreErrors(t *testing.T) {
 	must(t, err)
 	s, other := store.NewSequence(), store.NewSequence()
 	must(t, s.Append(zeros(1, 1, 70, 4), zeros(1, 1, 70, 3)))
-	must(t, s.DropFront(65))
+	must(t, s.DropBefore(65))
 	released := store.NewSequence()
 	released.Release()
 	q, dst := zeros(1, 1, 2, 4), zeros(1, 1, 2, 3)
 	stranger := sequenceOf(t, good)
-	state, err := NewState(1, 1, 2, 3)
+	state, err := NewState(StateConfig{1, 1, 2, 3})
 	must(t, err)
 	sameKeys := zeros(1, 1, 2, 4)
-	sameKeys.SL = 0
+	sameKeys.SL = Broadcast
 	infinite := zeros(1, 1, 1, 4)
 	infinite.Data[3] = negInf
 	scaled := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 4, ValueDim: 3, Pages: 2, Format: I8})
@@ -594,7 +594,7 @@ func TestStoreErrors(t *testing.T) {
 			"v is [1 1 1 4], want [1 1 1 3]"},
 		{"truncate", s.Truncate(64), ErrLength, "n is 64, want 65 to 70, the positions of the tokens"},
 		{"truncate", s.Truncate(71), ErrLength, "n is 71, want 65 to 70, the positions of the tokens"},
-		{"drop", s.DropFront(71), ErrLength, "n is 71, want 0 to 70, the positions of the sequence"},
+		{"drop", s.DropBefore(71), ErrLength, "position is 71, want 0 to 70, the positions of the sequence"},
 		{"read", s.Read(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3), 64), ErrLength,
 			"from is 64 and k.L 1, want positions 65 to 70, those of the tokens"},
 		{"nil", AttendSequences(dst, q, []*Sequence{s, nil}, nil), ErrOption,
@@ -622,7 +622,7 @@ func TestStoreErrors(t *testing.T) {
 			"seqs[1] is of another store than seqs[0], want sequences of one"},
 		{"read k", s.Read(zeros(1, 1, 1, 3), zeros(1, 1, 1, 3), 65), ErrShape, ""},
 		{"read one", s.Read(sameKeys, zeros(1, 1, 2, 3), 65), ErrStride, ""},
-		{"drop", released.DropFront(0), ErrClosed, ""},
+		{"drop", released.DropBefore(0), ErrClosed, ""},
 		{"fork", released.Fork().Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed, ""},
 		{"scales", scaled.Append(infinite, zeros(1, 1, 1, 3)), ErrOption, ""},
 		{"state", state.UpdateSequence(q, nil, nil), ErrOption, ""},
@@ -765,7 +765,7 @@ func soakStep(r *rand.Rand, store *Store, mine []*Sequence) ([]*Sequence, error)
 	case 4:
 		return mine, s.Truncate(s.First() + r.IntN(s.Len()-s.First()+1))
 	case 5:
-		return mine, s.DropFront(r.IntN(s.Len() + 1))
+		return mine, s.DropBefore(r.IntN(s.Len() + 1))
 	case 6:
 		return mine, soakFile(s, mine[r.IntN(len(mine))])
 	default:
@@ -810,7 +810,7 @@ func soakCheck(s *Sequence, r *rand.Rand) error {
 	}
 	q, dst := zeros(1, 2, 1, 8), zeros(1, 2, 1, 8)
 	if err := AttendSequences(dst, q, []*Sequence{s},
-		&Options{Causal: BottomRight, Window: &Window{0, 0}}); err != nil {
+		&Options{Causal: BottomRight, Window: Window{1, 1}}); err != nil {
 		return err
 	}
 	if dst.Data[0] != float32(s.Len()-1) {

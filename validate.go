@@ -25,18 +25,8 @@ func newPlan(dst, q, k, v Tensor, opt *Options) plan {
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	e := bufferOptions{slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE,
-		queryLens: o.QueryLens, keyLens: o.KeyLens}
-	if o.Mask != nil {
-		e.mask = *o.Mask
-	}
-	if o.Bias != nil {
-		e.bias = *o.Bias
-	}
-	if o.Weights != nil {
-		e.weights = *o.Weights
-	}
-	return e
+	return bufferOptions{mask: o.Mask, bias: o.Bias, weights: o.Weights, slopes: o.Slopes,
+		sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
@@ -162,17 +152,17 @@ func (p *plan) empty() bool { return p.batch == 0 || p.heads == 0 || p.lq == 0 }
 
 // initPairs validates the options that have an element for each pair of query and key.
 func (p *plan) initPairs(opt *Options) error {
-	if opt.Mask != nil {
+	if !opt.Mask.none() {
 		if err := checkPairs("Mask", &p.mask, p, true); err != nil {
 			return err
 		}
 	}
-	if opt.Bias != nil {
+	if !opt.Bias.none() {
 		if err := checkPairs("Bias", &p.bias, p, true); err != nil {
 			return err
 		}
 	}
-	if opt.Weights == nil {
+	if opt.Weights.none() {
 		return nil
 	}
 	if err := checkPairs("Weights", &p.weights, p, false); err != nil {
@@ -208,8 +198,8 @@ func (p *plan) initScalars(opt *Options) error {
 		opt = &Options{}
 	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
-	p.left, p.right = -1, -1
-	if p.int8 = opt.Int8; p.int8 {
+	p.left, p.right = opt.Window.reach()
+	if p.int8 = opt.Integers; p.int8 {
 		if err := p.checkInt8(); err != nil {
 			return err
 		}
@@ -221,7 +211,7 @@ func (p *plan) initScalars(opt *Options) error {
 		return fail(ErrOption, "Softcap is %v, want a finite number of at least 0", p.softcap)
 	}
 	if p.causal < Full || p.causal > BottomRight {
-		return fail(ErrOption, "Causal is %d, want Full, TopLeft or BottomRight", p.causal)
+		return fail(ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", p.causal)
 	}
 	if p.offset < -maxLength || p.offset > maxLength {
 		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -maxLength, maxLength)
@@ -230,11 +220,8 @@ func (p *plan) initScalars(opt *Options) error {
 		return fail(ErrOption, "Offset is %d, want 0 with BottomRight, which aligns by the lengths",
 			p.offset)
 	}
-	if w := opt.Window; w != nil {
-		if w.Left < -1 || w.Right < -1 {
-			return fail(ErrOption, "Window is {%d %d}, want at least -1", w.Left, w.Right)
-		}
-		p.left, p.right = min(w.Left, 2*maxLength), min(w.Right, 2*maxLength)
+	if w := opt.Window; w.Left < 0 || w.Right < 0 {
+		return fail(ErrOption, "Window is {%d %d}, want at least 0, which is unbounded", w.Left, w.Right)
 	}
 	if p.scale == 0 {
 		p.scale = float32(1 / math.Sqrt(float64(p.d)))
@@ -289,6 +276,7 @@ func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
 	if err := checkView(name, &view); err != nil {
 		return err
 	}
+	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
 	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
 	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != p.lq || v.D != p.lk {
 		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]",
@@ -340,16 +328,25 @@ func apart(a, b *Tensor) bool {
 
 // onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
-	return o == nil || o.Mask == nil && o.Bias == nil && o.Weights == nil &&
+	return o == nil || o.Mask.none() && o.Bias.none() && o.Weights.none() &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
 }
 
-// compact reports that a view has elements, that nothing in its size overflows, and
-// that its buffer is long enough.
+// compact reports that a view has elements of which none repeats, that nothing in its size
+// overflows, and that its buffer is long enough. Then it makes its strides explicit.
 func (v *View[T]) compact() bool {
-	return bits.UintSize == 64 && v.B > 0 && v.H > 0 && v.L > 0 && v.D > 0 &&
-		uint(v.B|v.H|v.L|v.D) < maxLength && uint64(v.SB|v.SH|v.SL)>>32 == 0 &&
-		v.end() <= len(v.Data)
+	if bits.UintSize < 64 || v.B <= 0 || v.H <= 0 || v.L <= 0 || v.D <= 0 ||
+		uint(v.B|v.H|v.L|v.D) >= maxLength {
+		return false
+	}
+	x := *v
+	x.SB, x.SH, x.SL = v.explicit()
+	if uint64(x.SH|x.SL)>>32 != 0 || uint64(x.SB)>>32 != 0 ||
+		x.SB == 0 && x.B > 1 || x.SH == 0 && x.H > 1 || x.SL == 0 && x.L > 1 || x.end() > len(x.Data) {
+		return false
+	}
+	v.SB, v.SH, v.SL = x.SB, x.SH, x.SL
+	return true
 }
 
 // end is the index after the last element.

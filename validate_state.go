@@ -27,7 +27,7 @@ func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 			"not known yet")
 	case p.lse != nil:
 		return fail(ErrOption, "LSE is set in an Update, want nil: Finish returns it")
-	case opt != nil && opt.Weights != nil:
+	case opt != nil && !opt.Weights.none():
 		return fail(ErrUnsupported, "Weights are set in an Update, want nil: they need the maximum over "+
 			"all keys")
 	}

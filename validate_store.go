@@ -68,7 +68,7 @@ func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
 	switch {
 	case k.B != batch || k.H != s.heads || k.D != s.d:
 		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.heads, s.d)
-	case v.Data != nil || v.B|v.H|v.L|v.D|v.SB|v.SH|v.SL != 0:
+	case !v.none():
 		return fail(ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: values are "+
 			"part of keys", v.B, v.H, v.L, v.D, len(v.Data))
 	}

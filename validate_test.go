@@ -13,9 +13,6 @@ import (
 type call struct {
 	dst, q, k, v Tensor
 	opt          Options
-	mask         Mask
-	bias         Tensor
-	weights      Tensor
 }
 
 func newCall() *call {
@@ -23,14 +20,13 @@ func newCall() *call {
 	c := &call{
 		dst: tensor(r, normal, 2, 4, 3, 6), q: tensor(r, normal, 2, 4, 3, 5),
 		k: tensor(r, normal, 2, 2, 7, 5), v: tensor(r, normal, 2, 2, 7, 6),
-		mask: BHLD(make([]bool, 2*4*3*7), 2, 4, 3, 7),
-		bias: tensor(r, normal, 2, 4, 3, 7), weights: tensor(r, normal, 2, 4, 3, 7),
 	}
-	for i := range c.mask.Data {
-		c.mask.Data[i] = i%5 != 0
+	mask := BHLD(make([]bool, 2*4*3*7), 2, 4, 3, 7)
+	for i := range mask.Data {
+		mask.Data[i] = i%5 != 0
 	}
 	c.opt = Options{
-		Mask: &c.mask, Bias: &c.bias, Weights: &c.weights,
+		Mask: mask, Bias: tensor(r, normal, 2, 4, 3, 7), Weights: tensor(r, normal, 2, 4, 3, 7),
 		Slopes: tensor(r, normal, 1, 1, 1, 4).Data, Sinks: tensor(r, normal, 1, 1, 1, 4).Data,
 		QueryLens: []int{3, 2}, KeyLens: []int{7, 4},
 		LSE: tensor(r, normal, 1, 1, 1, 2*4*3).Data,
@@ -65,10 +61,10 @@ var misuses = []misuse{
 	{"dst.D", func(c *call) { c.dst.D = 5 }, ErrShape, says("dst", "[2 4 3 5]", "[2 4 3 6]")},
 
 	{"dst rows coincide", func(c *call) { c.dst.SL = 5 }, ErrStride, says("dst", "5", "6")},
-	{"dst broadcasts", func(c *call) { c.dst.SB = 0 }, ErrStride, says("dst", "0", "6")},
+	{"dst broadcasts", func(c *call) { c.dst.SB = Broadcast }, ErrStride, says("dst", "Broadcast", "6")},
 	{"dst heads coincide", func(c *call) { c.dst.SH = 17 }, ErrStride, says("dst", "17", "18")},
 	{"Weights rows coincide", func(c *call) {
-		c.weights.SL = 6
+		c.opt.Weights.SL = 6
 	}, ErrStride, says("Weights", "6", "7")},
 
 	{"Scale NaN", func(c *call) {
@@ -100,11 +96,11 @@ var misuses = []misuse{
 		c.opt.Offset = math.MinInt
 	}, ErrOption, says("Offset", fmt.Sprint(math.MinInt), "-268435456")},
 	{"Window.Left", func(c *call) {
-		c.opt.Window = &Window{-2, 0}
-	}, ErrOption, says("Window", "-2", "-1")},
+		c.opt.Window = Window{-1, 1}
+	}, ErrOption, says("Window", "-1", "0")},
 	{"Window.Right", func(c *call) {
-		c.opt.Window = &Window{0, math.MinInt}
-	}, ErrOption, says("Window", fmt.Sprint(math.MinInt), "-1")},
+		c.opt.Window = Window{1, math.MinInt}
+	}, ErrOption, says("Window", fmt.Sprint(math.MinInt), "0")},
 
 	{"few QueryLens", func(c *call) {
 		c.opt.QueryLens = []int{1}
@@ -132,18 +128,18 @@ var misuses = []misuse{
 	}, ErrLength, says("LSE", "25", "2×4×3")},
 
 	{"Mask.B", func(c *call) {
-		c.mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
+		c.opt.Mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
 	}, ErrShape, says("Mask", "[3 4 3 7]", "[2 4 3 7]")},
-	{"Mask.H", func(c *call) { c.mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", "[2 4 3 7]")},
-	{"Mask.L", func(c *call) { c.mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", "[2 4 3 7]")},
-	{"Mask.D", func(c *call) { c.mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", "[2 4 3 7]")},
-	{"Bias.H", func(c *call) { c.bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", "[2 4 3 7]")},
-	{"Bias.D", func(c *call) { c.bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", "[2 4 3 7]")},
+	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", "[2 4 3 7]")},
+	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", "[2 4 3 7]")},
+	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", "[2 4 3 7]")},
+	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", "[2 4 3 7]")},
+	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", "[2 4 3 7]")},
 	{"Weights.B", func(c *call) {
-		c.weights.B = 1
+		c.opt.Weights.B = 1
 	}, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
 	{"Weights.D", func(c *call) {
-		c.weights.D = 6
+		c.opt.Weights.D = 6
 	}, ErrShape, says("Weights", "[2 4 3 6]", "[2 4 3 7]")},
 
 	{"dst is q", func(c *call) {
@@ -153,7 +149,7 @@ var misuses = []misuse{
 	{"dst in k", func(c *call) { c.k.Data = joined(&c.dst, c.k) }, ErrOverlap, says("dst", "k")},
 	{"dst in v", func(c *call) { c.v.Data = joined(&c.dst, c.v) }, ErrOverlap, says("dst", "v")},
 	{"dst in Bias", func(c *call) {
-		c.bias.Data = joined(&c.dst, c.bias)
+		c.opt.Bias.Data = joined(&c.dst, c.opt.Bias)
 	}, ErrOverlap, says("dst", "Bias")},
 	{"dst in Sinks", func(c *call) { c.opt.Sinks = c.dst.Data[:4] }, ErrOverlap, says("dst", "Sinks")},
 	{"dst in Slopes", func(c *call) {
@@ -162,14 +158,14 @@ var misuses = []misuse{
 	{"LSE in dst", func(c *call) { c.opt.LSE = c.dst.Data[100:124] }, ErrOverlap, says("LSE", "dst")},
 	{"LSE in q", func(c *call) { c.opt.LSE = c.q.Data[:24] }, ErrOverlap, says("LSE", "q")},
 	{"LSE in Weights", func(c *call) {
-		c.opt.LSE = c.weights.Data[:24]
+		c.opt.LSE = c.opt.Weights.Data[:24]
 	}, ErrOverlap, says("LSE", "Weights")},
-	{"Weights is Bias", func(c *call) { c.weights = c.bias }, ErrOverlap, says("Weights", "Bias")},
+	{"Weights is Bias", func(c *call) { c.opt.Weights = c.opt.Bias }, ErrOverlap, says("Weights", "Bias")},
 	{"Weights in dst", func(c *call) {
-		c.weights.Data = joined(&c.dst, c.weights)
+		c.opt.Weights.Data = joined(&c.dst, c.opt.Weights)
 	}, ErrOverlap, says("Weights", "dst")},
 	{"Weights in k", func(c *call) {
-		c.weights.Data = joined(&c.k, c.weights)
+		c.opt.Weights.Data = joined(&c.k, c.opt.Weights)
 	}, ErrOverlap, says("Weights", "k")},
 }
 
@@ -187,13 +183,13 @@ func spoiledViews() (all []misuse) {
 		"dst": func(c *call) *Tensor { return &c.dst }, "q": func(c *call) *Tensor { return &c.q },
 		"k": func(c *call) *Tensor { return &c.k }, "v": func(c *call) *Tensor { return &c.v },
 		"Bias": func(c *call) *Tensor {
-			return &c.bias
-		}, "Weights": func(c *call) *Tensor { return &c.weights },
+			return &c.opt.Bias
+		}, "Weights": func(c *call) *Tensor { return &c.opt.Weights },
 	}
 	for name, of := range tensors {
 		all = append(all, spoiledView(name, of)...)
 	}
-	return append(all, spoiledView("Mask", func(c *call) *Mask { return &c.mask })...)
+	return append(all, spoiledView("Mask", func(c *call) *Mask { return &c.opt.Mask })...)
 }
 
 func spoiledView[T any](name string, of func(c *call) *View[T]) (all []misuse) {
@@ -215,11 +211,11 @@ func spoiledView[T any](name string, of func(c *call) *View[T]) (all []misuse) {
 		of(c).D = 0
 	}, ErrShape, says(name+".D", "0", "1")})
 	for stride, at := range strides {
-		for _, n := range []int{-1, math.MinInt} {
+		for _, n := range []int{-2, math.MinInt} {
 			all = append(all, misuse{fmt.Sprintf("%s.%s=%d", name, stride, n), func(c *call) {
 				*at(of(c)) = n
 			},
-				ErrStride, says(name+"."+stride, fmt.Sprint(n), "at least 0")})
+				ErrStride, says(name+"."+stride, fmt.Sprint(n), "at least 1")})
 		}
 		all = append(all, misuse{name + "." + stride + " overflows", func(c *call) {
 			*at(of(c)) = math.MaxInt
@@ -275,7 +271,7 @@ type snapshot struct{ now, before []float32 }
 // outputs remembers what is in all memory that a call might write to.
 func (c *call) outputs() map[string]snapshot {
 	all := map[string]snapshot{}
-	for name, x := range map[string][]float32{"dst": c.dst.Data, "Weights": c.weights.Data,
+	for name, x := range map[string][]float32{"dst": c.dst.Data, "Weights": c.opt.Weights.Data,
 		"LSE": c.opt.LSE} {
 		all[name] = snapshot{x, append([]float32(nil), x...)}
 	}
@@ -317,7 +313,7 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 	for range budget(40000) {
 		c := newCall()
 		if r.IntN(8) == 0 { // no keys
-			for _, n := range []*int{&c.k.L, &c.v.L, &c.mask.D, &c.bias.D, &c.weights.D} {
+			for _, n := range []*int{&c.k.L, &c.v.L, &c.opt.Mask.D, &c.opt.Bias.D, &c.opt.Weights.D} {
 				*n = 0
 			}
 			clear(c.opt.KeyLens)
@@ -329,22 +325,22 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 				}
 			}
 		}
-		for _, v := range []*Tensor{&c.dst, &c.q, &c.k, &c.v, &c.bias, &c.weights} {
+		for _, v := range []*Tensor{&c.dst, &c.q, &c.k, &c.v, &c.opt.Bias, &c.opt.Weights} {
 			garble(&v.B, &v.H, &v.L, &v.D, &v.SB, &v.SH, &v.SL)
 		}
-		garble(&c.mask.B, &c.mask.H, &c.mask.L, &c.mask.D, &c.mask.SB, &c.mask.SH, &c.mask.SL)
+		garble(&c.opt.Mask.B, &c.opt.Mask.H, &c.opt.Mask.L, &c.opt.Mask.D, &c.opt.Mask.SB, &c.opt.Mask.SH, &c.opt.Mask.SL)
 		garble(&c.opt.Offset, &c.opt.QueryLens[0], &c.opt.KeyLens[1], (*int)(&c.opt.Causal))
 		if r.IntN(2) == 0 {
-			c.opt.Window = &Window{numbers[r.IntN(len(numbers))], numbers[r.IntN(len(numbers))]}
+			c.opt.Window = Window{numbers[r.IntN(len(numbers))], numbers[r.IntN(len(numbers))]}
 		}
 		if r.IntN(2) == 0 {
-			c.opt.Mask = nil
+			c.opt.Mask = Mask{}
 		}
 		if r.IntN(2) == 0 {
-			c.opt.Bias = nil
+			c.opt.Bias = Tensor{}
 		}
 		if r.IntN(2) == 0 {
-			c.opt.Weights = nil
+			c.opt.Weights = Tensor{}
 		}
 		if c.attend() == nil {
 			valid++
@@ -376,10 +372,7 @@ func TestColumnsOfOneBuffer(t *testing.T) {
 	const count, heads, width = 9, 2, 4
 	wide := tensor(random("columns"), normal, 1, 1, count, 4*heads*width)
 	column := func(n int) Tensor {
-		v := BLHD(wide.Data[n*heads*width:], 1, count, heads, width)
-		v.SL = wide.SL
-		v.SB = 0
-		return v
+		return Rows(wide.Data[n*heads*width:], 1, count, heads, width, wide.SL)
 	}
 	apart := func(n int) Tensor { return pick(column(n), []int{0}, upTo(heads), 0, count) }
 	want := apart(3)
@@ -483,10 +476,10 @@ func TestQuickValidIsValid(t *testing.T) {
 // that the thorough way makes, and with any other it is not taken. A new field needs a value here.
 func TestQuickValidKnowsAllOptions(t *testing.T) {
 	values := map[string]any{
-		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": &Window{1, 2},
-		"Softcap": float32(5), "Mask": &Mask{}, "Bias": &Tensor{}, "Slopes": []float32{1},
+		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": Window{2, 3},
+		"Softcap": float32(5), "Mask": Mask{B: 1}, "Bias": Tensor{B: 1}, "Slopes": []float32{1},
 		"Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1}, "LSE": []float32{1},
-		"Weights": &Tensor{}, "Int8": true,
+		"Weights": Tensor{B: 1}, "Integers": true,
 	}
 	dst, q, k, v := zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), zeros(1, 1, 3, 8), zeros(1, 1, 3, 8)
 	options := reflect.TypeFor[Options]()

@@ -2,39 +2,76 @@ package attn
 
 import (
 	"math/bits"
+	"strconv"
 	"unsafe"
 )
 
-// checkView validates one view. No buffer is needed for a view without elements.
+// checkView validates one view, and makes its strides explicit: from then on 0 repeats elements. No
+// buffer is needed for a view without elements.
 func checkView[T any](name string, v *View[T]) error {
 	for i, n := range [...]int{v.B, v.H, v.L, v.D} {
 		if n < 0 || n > maxLength || i == 3 && n == 0 {
 			return fail(ErrShape, "%s.%c is %d, want %d to %d", name, "BHLD"[i], n, i/3, maxLength)
 		}
 	}
-	counts := [...]int{v.B, v.H, v.L}
-	extent := v.D // the index of the last element plus one
-	for i, stride := range [...]int{v.SB, v.SH, v.SL} {
-		if stride < 0 {
-			return fail(ErrStride, "%s.S%c is %d, want at least 0", name, "BHL"[i], stride)
-		}
-		if v.empty() {
-			continue
-		}
-		hi, span := bits.Mul64(uint64(counts[i]-1), uint64(stride))
-		if hi != 0 || span > uint64(maxInt-extent) {
-			return fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d",
-				name, "BHL"[i], stride, name, "BHL"[i], counts[i])
-		}
-		extent += int(span)
-	}
 	if v.empty() {
+		v.SB, v.SH, v.SL = 0, 0, 0
 		return nil
 	}
-	if len(v.Data) < extent {
-		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides "+
-			"[%d %d %d]", name, len(v.Data), extent, v.B, v.H, v.L, v.D, v.SB, v.SH, v.SL)
+	if v.SB|v.SH|v.SL == 0 {
+		return checkContiguous(name, v)
 	}
+	extent := v.D // the index of the last element plus one
+	given := [...]int{v.SB, v.SH, v.SL}
+	for i, dimension := range [...]struct {
+		count  int
+		stride *int
+	}{{v.B, &v.SB}, {v.H, &v.SH}, {v.L, &v.SL}} {
+		span, err := checkStride(name, "BHL"[i], dimension.count, dimension.stride, extent)
+		if err != nil {
+			return err
+		}
+		extent += span
+	}
+	if len(v.Data) < extent {
+		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides %d",
+			name, len(v.Data), extent, v.B, v.H, v.L, v.D, given)
+	}
+	return nil
+}
+
+// checkStride validates the stride of a dimension of so many, after which it is explicit, and
+// returns from the first of them to the last.
+func checkStride(name string, dimension byte, count int, stride *int, extent int) (int, error) {
+	switch {
+	case count == 1:
+		*stride = max(*stride, 0) // any will do
+		return 0, nil
+	case *stride == Broadcast:
+		*stride = 0
+		return 0, nil
+	case *stride == 0:
+		return 0, fail(ErrShape, "%s.S%c is 0 and %s.%c %d, want a stride, Broadcast to repeat, or "+
+			"three strides of 0 for contiguous elements", name, dimension, name, dimension, count)
+	case *stride < 0:
+		return 0, fail(ErrStride, "%s.S%c is %d, want at least 1, or Broadcast", name, dimension, *stride)
+	}
+	hi, span := bits.Mul64(uint64(count-1), uint64(*stride))
+	if hi != 0 || span > uint64(maxInt-extent) {
+		return 0, fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d",
+			name, dimension, *stride, name, dimension, count)
+	}
+	return int(span), nil
+}
+
+// checkContiguous is the rest of checkView for a view without strides.
+func checkContiguous[T any](name string, v *View[T]) error {
+	n, ok := product(v.B, v.H, v.L, v.D)
+	if !ok || len(v.Data) < n {
+		return fail(ErrLength, "len(%s.Data) is %d, want at least %d·%d·%d·%d: without strides it is "+
+			"contiguous [B H L D]", name, len(v.Data), v.B, v.H, v.L, v.D)
+	}
+	v.SB, v.SH, v.SL = v.explicit()
 	return nil
 }
 
@@ -58,12 +95,20 @@ func checkDistinct(name string, v *Tensor) error {
 			continue
 		}
 		if stride[i] < inside {
-			return fail(ErrStride, "%s has a stride of %d over %d elements, want at least %d so that no "+
-				"two outputs coincide", name, stride[i], count[i], inside)
+			return fail(ErrStride, "%s has a stride of %s over %d elements, want at least %d so that no "+
+				"two outputs coincide", name, strideName(stride[i]), count[i], inside)
 		}
 		inside += (count[i] - 1) * stride[i]
 	}
 	return nil
+}
+
+// strideName is an explicit stride as it was given.
+func strideName(stride int) string {
+	if stride == 0 {
+		return "Broadcast"
+	}
+	return strconv.Itoa(stride)
 }
 
 // extent is the part of a buffer that one argument touches. The zero value

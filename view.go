@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -8,23 +9,30 @@ import (
 
 // View is a strided view of a caller's buffer. Element (b,h,i,x) of batch b,
 // head h, position i and dimension x is Data[b*SB + h*SH + i*SL + x]: the last
-// dimension is always contiguous. Strides are in elements, not bytes. An input
-// may repeat elements: a stride of 0 broadcasts one batch, head or position
-// over the whole dimension. The elements of an output must be distinct.
+// dimension is always contiguous. Strides are in elements, not bytes.
+//
+// Three strides of 0 mean a contiguous [B, H, L, D] array, as [BHLD] has it. If any stride is
+// given, all are: a stride of 0 is then [ErrShape], unless its dimension is 1 or the view has no
+// elements, which take any strides. An input may repeat elements: the stride [Broadcast] gives the
+// same batch entry, head or position over the whole dimension. The elements of an output must be
+// distinct.
 //
 // A dimension B, H or L of 0 is an empty view; D must be at least 1. None may
 // be above 2²⁸.
 type View[T any] struct {
 	Data       []T
 	B, H, L, D int // batch, heads, length, dimension
-	SB, SH, SL int // strides in elements; a stride of 0 broadcasts
+	SB, SH, SL int // strides in elements; all 0: contiguous; Broadcast: the same one again
 }
+
+// Broadcast is the stride of a dimension over which an input repeats the same elements.
+const Broadcast = -1
 
 // Tensor is a view of float32 values.
 type Tensor = View[float32]
 
 // Mask is a view of booleans with dimensions B, H, query, key; true = may
-// attend. B and H may be 1, which stands for every batch or head.
+// attend. B and H may be 1, which stands for every batch entry or head.
 type Mask = View[bool]
 
 // BHLD views data as a contiguous [b, h, l, d] array, the layout of ONNX and
@@ -39,6 +47,76 @@ func BLHD[T any](data []T, b, l, h, d int) View[T] {
 	return View[T]{Data: data, B: b, H: h, L: l, D: d, SB: l * h * d, SH: d, SL: h * d}
 }
 
+// Rows views rows of pitch elements, one for each position of each batch entry, in which the heads
+// of the position lie side by side from the first element on: [BLHD] where rows hold more than
+// that. A projection that writes queries, keys and values into one row of pitch elements is viewed
+// by Rows(x, …), Rows(x[queries:], …) and Rows(x[queries+keys:], …).
+func Rows[T any](data []T, b, l, h, d, pitch int) View[T] {
+	return View[T]{Data: data, B: b, H: h, L: l, D: d, SB: l * pitch, SH: d, SL: pitch}
+}
+
+// Strides returns how many elements lie between neighbours in Data, along batch, heads and
+// positions: the strides of a contiguous array where none is given, 0 for [Broadcast].
+func (v View[T]) Strides() (sb, sh, sl int) {
+	sb, sh, sl = v.explicit()
+	return max(sb, 0), max(sh, 0), max(sl, 0)
+}
+
+// explicit returns the strides as a view would have to give them.
+func (v *View[T]) explicit() (sb, sh, sl int) {
+	if v.SB|v.SH|v.SL == 0 {
+		return v.H * v.L * v.D, v.L * v.D, v.D
+	}
+	return v.SB, v.SH, v.SL
+}
+
+// Slice returns the view of positions from to to−1 of every head, with explicit strides. It panics
+// unless 0 ≤ from ≤ to ≤ L, as slicing a slice does.
+func (v View[T]) Slice(from, to int) View[T] {
+	checkRange("Slice", from, to, v.L)
+	v.SB, v.SH, v.SL = v.explicit()
+	return v.from(from*max(v.SL, 0), to-from, &v.L)
+}
+
+// Heads returns the view of heads from to to−1, with explicit strides. It panics unless
+// 0 ≤ from ≤ to ≤ H, as slicing a slice does.
+func (v View[T]) Heads(from, to int) View[T] {
+	checkRange("Heads", from, to, v.H)
+	v.SB, v.SH, v.SL = v.explicit()
+	return v.from(from*max(v.SH, 0), to-from, &v.H)
+}
+
+// from moves the view to an element and gives one of its dimensions another length.
+func (v *View[T]) from(at, length int, dimension *int) View[T] {
+	if *dimension = length; v.empty() {
+		at = min(at, len(v.Data)) // rows of a pitch may end before the next one would begin
+	}
+	v.Data = v.Data[at:]
+	return *v
+}
+
+// checkRange panics if a range is not within a dimension.
+func checkRange(method string, from, to, length int) {
+	if from < 0 || from > to || to > length {
+		panic(fmt.Sprintf("attn: View.%s(%d, %d) is out of range of %d", method, from, to, length))
+	}
+}
+
+// Row returns the D elements of batch entry b, head h, position i. It panics if there are none, as
+// an index out of range does.
+func (v View[T]) Row(b, h, i int) []T {
+	if uint(b) >= uint(v.B) || uint(h) >= uint(v.H) || uint(i) >= uint(v.L) {
+		panic(fmt.Sprintf("attn: View.Row(%d, %d, %d) is out of range of [%d %d %d …]",
+			b, h, i, v.B, v.H, v.L))
+	}
+	sb, sh, sl := v.Strides()
+	at, data := b*sb+h*sh+i*sl, v.Data[:len(v.Data):len(v.Data)]
+	return data[at : at+v.D : at+v.D]
+}
+
+// The rest is for views that were validated: their strides are explicit, and 0 repeats, see
+// checkView.
+
 // offset returns the index in Data of element (b, h, i, 0).
 func (v *View[T]) offset(b, h, i int) int { return b*v.SB + h*v.SH + i*v.SL }
 
@@ -50,6 +128,9 @@ func (v *View[T]) row(b, h, i int) []T {
 
 // empty reports that the view has no elements.
 func (v *View[T]) empty() bool { return v.B == 0 || v.H == 0 || v.L == 0 }
+
+// none reports that the view is the zero value, which stands for an argument that is not given.
+func (v *View[T]) none() bool { return v.Data == nil && v.B|v.H|v.L|v.D|v.SB|v.SH|v.SL == 0 }
 
 // maxLength bounds lengths and offsets, so that positions and their differences are exact in int32
 // arithmetic on every path.

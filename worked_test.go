@@ -81,8 +81,8 @@ func TestWorkedDotProduct(t *testing.T) {
 		{"bidirectional", numpyQ, numpyK, numpyV, nil, rows(numpySecond, numpySecond)},
 		{"causal unscaled", numpyQ, numpyK, numpyV, &Options{Causal: TopLeft, Scale: 1},
 			[]float32{0, 1, 0, 0.95257413, 0.04742587, 0.95257413}},
-		{"mask", numpyQ, numpyK, numpyV, &Options{Mask: &lower}, numpyCausal},
-		{"additive mask", numpyQ, numpyK, numpyV, &Options{Bias: &additive}, numpyCausal},
+		{"mask", numpyQ, numpyK, numpyV, &Options{Mask: lower}, numpyCausal},
+		{"additive mask", numpyQ, numpyK, numpyV, &Options{Bias: additive}, numpyCausal},
 		{"encoder and decoder", one(numpyQ, 1), numpyK, numpyV, nil, numpySecond},
 		{"one key", numpyQ, one(numpyK, 1), one(numpyV, 1), nil, []float32{1, 0, 1, 1, 0, 1}},
 	})
@@ -91,10 +91,10 @@ func TestWorkedDotProduct(t *testing.T) {
 // A [1, L, L] mask stands for the masks of a whole batch.
 func TestWorkedBroadcastMask(t *testing.T) {
 	const batch = 3
-	repeat := func(t Tensor) Tensor { t.B, t.SB = batch, 0; return t }
+	repeat := func(t Tensor) Tensor { t.B, t.SB = batch, Broadcast; return t }
 	lower := BHLD([]bool{true, false, true, true}, 1, 1, 2, 2)
 	testWorked(t, []worked{{"batch", repeat(numpyQ), repeat(numpyK), repeat(numpyV),
-		&Options{Mask: &lower},
+		&Options{Mask: lower},
 		rows(numpyCausal, numpyCausal, numpyCausal)}})
 }
 
@@ -107,9 +107,9 @@ func TestWorkedFloatMask(t *testing.T) {
 	}
 	wide := matrix([]float32{0, 1, 0, 5, 1, 0, 1, 5}, 2) // d_v differs from d
 	testWorked(t, []worked{
-		{"bias", numpyQ, numpyK, numpyV, &Options{Bias: &bias},
+		{"bias", numpyQ, numpyK, numpyV, &Options{Bias: bias},
 			[]float32{0, 1, 0, 0.8496746, 0.15032543, 0.8496746}},
-		{"wider values", numpyQ, numpyK, wide, &Options{Bias: &bias},
+		{"wider values", numpyQ, numpyK, wide, &Options{Bias: bias},
 			[]float32{0, 1, 0, 5, 0.8496746, 0.15032543, 0.8496746, 5}},
 	})
 }
@@ -149,7 +149,7 @@ func transposed(a Tensor) Tensor {
 func TestWorkedWeights(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		dst, weights := matrix(make([]float32, 9), 3), matrix(make([]float32, 9), 3)
-		if err := Attend(dst, tokenQ, tokenK, tokenV, &Options{Scale: 1, Weights: &weights}); err != nil {
+		if err := Attend(dst, tokenQ, tokenK, tokenV, &Options{Scale: 1, Weights: weights}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "weights", weights.Data, []float32{

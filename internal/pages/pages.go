@@ -138,9 +138,9 @@ func (p *Pool) Truncate(t *Table, n int) {
 	t.pages = t.pages[:keep]
 }
 
-// DropFront drops the positions before n, which is at most Len. Pages in which no token is left
+// DropBefore drops the positions before n, which is at most Len. Pages in which no token is left
 // are free again.
-func (p *Pool) DropFront(t *Table, n int) {
+func (p *Pool) DropBefore(t *Table, n int) {
 	t.first = max(t.first, n)
 	if whole := t.first/Tokens - t.base; whole > 0 {
 		p.giveBack(t.pages[:whole])

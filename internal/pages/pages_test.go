@@ -99,7 +99,7 @@ func (m *model) step(c *choices) {
 		s.cut(n)
 	case 4:
 		n := c.intN(s.length + 1)
-		m.DropFront(&s.Table, n)
+		m.DropBefore(&s.Table, n)
 		s.drop(n)
 	case 5, 6:
 		first := c.intN(3 * Tokens)
@@ -373,7 +373,7 @@ func TestPagesAllocateNothing(t *testing.T) {
 	work := func() {
 		f := p.Fork(&parent)
 		p.Grow(&f, 2*Tokens, func(int32, int32) {})
-		p.DropFront(&f, Tokens+3)
+		p.DropBefore(&f, Tokens+3)
 		p.Truncate(&f, 2*Tokens)
 		if r, _, _, ok := p.Replacement(&f, 5, 3*Tokens); ok {
 			p.Replace(&f, &r)
@@ -414,7 +414,7 @@ func TestPagesHaveManyCallers(t *testing.T) {
 				case 2:
 					p.Truncate(s, s.First()+r.IntN(s.Len()-s.First()+1))
 				case 3:
-					p.DropFront(s, r.IntN(s.Len()+1))
+					p.DropBefore(s, r.IntN(s.Len()+1))
 				case 4:
 					if n, _, _, ok := p.Replacement(s, 0, r.IntN(3*Tokens)); ok && r.IntN(2) == 0 {
 						p.Replace(s, &n)
