@@ -52,8 +52,10 @@ type int8Set struct {
 
 var (
 	int8AVX2   = int8Set{groups: []typedGroup{{2, 1, 1, 1}, {1, 4, 1, 4}, {1, manyRows, 1, 4}}}
-	int8AVX512 = int8Set{wide: true, groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
-	int8VNNI   = int8Set{wide: true, vnni: true, groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
+	int8AVX512 = int8Set{wide: true,
+		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
+	int8VNNI = int8Set{wide: true, vnni: true,
+		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in

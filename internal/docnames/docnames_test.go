@@ -58,7 +58,7 @@ func skipShort(t *testing.T) {
 // TestNamesExist fails for each name that documents write as code and the source does not have.
 func TestNamesExist(t *testing.T) {
 	skipShort(t)
-	have, err := readSource(root, "internal/docnames") // where names of tests would count
+	have, err := readSource(root, "internal/docnames") // whose strings name what is not there
 	if err != nil {
 		t.Fatal(err)
 	}

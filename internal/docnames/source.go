@@ -20,15 +20,16 @@ type source struct {
 	words    names // identifiers, words of strings, of scripts, and of the names of files
 	literals names // whole strings of Go, as flags are defined by
 	declarations
+	leftOut string // a folder, below which only declarations count
 }
 
 // word is an identifier, also in a sentence.
 var word = regexp.MustCompile(`[\pL_][\pL\d_]*`)
 
-// readSource reads all files below a folder. Documents are none of it, nor are the files of a
-// folder that is left out.
+// readSource reads all files below a folder but documents. Of the files of a folder that is left
+// out only declarations count.
 func readSource(root, leftOut string) (*source, error) {
-	s := &source{names{}, names{}, names{}, newDeclarations()}
+	s := &source{names{}, names{}, names{}, newDeclarations(), leftOut}
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -43,7 +44,7 @@ func readSource(root, leftOut string) (*source, error) {
 		}
 		s.files[name] = true
 		s.addWords(path.Base(name))
-		if entry.IsDir() || path.Dir(name) == leftOut {
+		if entry.IsDir() {
 			return nil
 		}
 		return s.read(root, name)
@@ -65,12 +66,14 @@ func (s *source) read(root, file string) error {
 	if err != nil {
 		return err
 	}
-	if ending == ".go" {
-		s.scan(text)
-		return s.declare(file, text)
+	if ending != ".go" {
+		s.addWords(string(text))
+		return nil
 	}
-	s.addWords(string(text))
-	return nil
+	if path.Dir(file) != s.leftOut {
+		s.scan(text)
+	}
+	return s.declare(file, text)
 }
 
 func (s *source) addWords(text string) {

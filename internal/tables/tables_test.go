@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -54,29 +55,10 @@ const measured = `{
       {"case": "bert", "shape": "B8 H12 L128 D64", "threads": 2, "ns_per_call": 500000,
        "rate": 133, "unit": "GFLOP/s", "percent": 66.5}]}]}`
 
-const tables = `Before.
-<!-- bench rows; One: one avx2 1 -->
-| call | shape | time | rate | share of the limit |
-|---|---|---:|---:|---:|
-| prefill | 8 heads of 64, 1024 tokens | 20.00 ms | 80.0 GFLOP/s | 80.0 % |
-| encoder | 8 sequences of 128 tokens, 12 heads of 64 | 950.0 µs | 70.0 GFLOP/s | 70.0 % |
-| prefill, causal, in integers | 8 heads of 64, 1024 tokens | 10.00 ms | 60.0 GOP/s | 30.0 % |
-| decode from a cache | 32 query heads for 8 of 128, 4096 tokens | 2.00 s | 20.0 GB/s | 99.0 % |
-| latent decode from a cache of BF16 | 128 query heads for 1 of 576/512, 8192 tokens | 1000 ns | 1.0 GFLOP/s | 1.0 % |
-| tiny | 1 head of 64, 16 tokens | 9999 ns | 1.0 GFLOP/s | 1.0 % |
-
-<!-- bench columns; run: ^(prefill|bert); skip: int8; A: one avx2 1; B: one avx2 2 -->
-| case | shape | A | B |
-|---|---|---|---|
-| prefill_d64 | B1 H8 L1024 D64 | 20.00 ms, 80.0, 80.0 % | |
-| bert | B8 H12 L128 D64 | 950.0 µs, 70.0, 70.0 % | 500.0 µs, 133.0, 66.5 % |
-Between.
-<!-- bench limits; A: one avx2 1; B: one avx2 2 -->
-| measurement | processor, Go | multiply-adds | of 8-bit integers | memory, pages of 4 KiB | huge pages | median to least time |
-|---|---|---:|---:|---:|---:|---:|
-| A | A CPU, go1.26.1 | 100.0 GFLOP/s | | 20.2 GB/s | | 1.01 to 1.25 |
-| B | A CPU, go1.26.1 | 100.0 GFLOP/s | | 20.2 GB/s | | |
-`
+// tables are those of it, in a document.
+//
+//go:embed testdata/tables.md
+var tables string
 
 // folderWith returns a folder with a measurement called one, and the documents.
 func folderWith(t *testing.T, measurement, text string) string {
