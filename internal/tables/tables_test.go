@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,26 @@ func TestTablesAreCurrent(t *testing.T) {
 		}
 		if !strings.Contains(want, "<!-- bench ") {
 			t.Errorf("%s has no table", name)
+		}
+	}
+}
+
+// What is read is what attn bench writes, whose types are of another module.
+func TestKeysAreThoseOfTheCommand(t *testing.T) {
+	var source string
+	for _, name := range []string{"bench.go", "measure.go"} {
+		text, err := os.ReadFile(filepath.Join("../../cmd/attn", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(text)
+	}
+	for _, x := range []any{measurement{}, report{}, report{}.Machine, result{}} {
+		for field := range reflect.TypeOf(x).NumField() {
+			key := reflect.TypeOf(x).Field(field).Tag.Get("json")
+			if !strings.Contains(source, `json:"`+key+`"`) {
+				t.Errorf("attn bench -json has no %s", key)
+			}
 		}
 	}
 }
