@@ -49,7 +49,7 @@ func (w *scratch) appendTokens(runs []prefetchRun, p *plan, c *chunk, first int)
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
-// rows as tuning.prefetchBytes are, because score goes through the lines of a row in one go.
+// rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
 	if p.packed != nil || n <= 0 {

@@ -31,6 +31,9 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 	if err := generate.Current(generated, text); err != nil {
 		t.Error(err)
 	}
+	if err := generate.Greppable(text, "."); err != nil {
+		t.Error(err)
+	}
 }
 
 // The sizes that the generator repeats are those of the package.

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	. "github.com/seed-1415985d/attn/asm/internal/neon"
-)
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // The micro-kernel of tile.go over values of fewer bits: b is widened in registers, once for all
 // rows of a tile, and then goes into the same chains. A tile has up to 4 rows × 16 columns, which
@@ -20,26 +16,21 @@ const (
 	elementI8
 )
 
-func (e element) String() string { return [...]string{"F32", "F16", "BF16", "I8"}[e] }
-
 // shift is log₂ of the size in bytes.
 func (e element) shift() int { return [...]int{2, 1, 1, 0}[e] }
 
 // wide holds one step of a panel, or four steps of four columns, in float32.
 var wide = from(16, 4)
 
-func (p *program) accumulateTyped() {
-	for _, e := range []element{elementF16, elementBF16, elementI8} {
-		p.kernelLike("accumulateTypedGeneric", fmt.Sprintf("accumulate%vSIMD", e), 0,
-			"o p v alpha rows oStride pStride b", "")
-		p.accumulateArgs(e)
-		if e == elementI8 {
-			p.i8Constants()
-		}
-		t := tileKernel{program: p, accumulates: true, element: e, sizes: []int{4, 3, 2, 1}}
-		t.emitPanels()
-		t.Ret()
+func (p *program) accumulateTyped(name string, e element) {
+	p.kernelLike("accumulateTypedGeneric", name, 0, "o p v alpha rows oStride pStride b", "")
+	p.accumulateArgs(e)
+	if e == elementI8 {
+		p.i8Constants()
 	}
+	t := tileKernel{program: p, accumulates: true, element: e, sizes: []int{4, 3, 2, 1}}
+	t.emitPanels()
+	t.Ret()
 }
 
 // emitPanels writes the loops over panels and row tiles for columns that are whole panels.

@@ -70,23 +70,21 @@ func (p *program) widenFour(d []Vec, base Reg, offset int) {
 }
 
 // widen goes over whole panels of 16 bits: n is a multiple of 16.
-func (p *program) widen() {
+func (p *program) widen(name string, e element) {
 	const dst, v, n = R0, R1, R2
-	for _, e := range []element{elementF16, elementBF16} {
-		p.kernelLike("widenGeneric", fmt.Sprintf("widen%vSIMD", e), 0, "dst v n", "")
-		p.arg("dst", dst)
-		p.arg("v", v)
-		p.arg("n", n)
-		loop := p.label("loop")
-		p.Label(loop)
-		p.Ld1Post([]Vec{bLow, bHigh}, v)
-		p.widenHalves(e, wide[:2], bLow)
-		p.widenHalves(e, wide[2:], bHigh)
-		p.St1Post(wide, dst)
-		p.SubsImm(n, n, panel)
-		p.Bcond(GT, loop)
-		p.Ret()
-	}
+	p.kernelLike("widenGeneric", name, 0, "dst v n", "")
+	p.arg("dst", dst)
+	p.arg("v", v)
+	p.arg("n", n)
+	loop := p.label("loop")
+	p.Label(loop)
+	p.Ld1Post([]Vec{bLow, bHigh}, v)
+	p.widenHalves(e, wide[:2], bLow)
+	p.widenHalves(e, wide[2:], bHigh)
+	p.St1Post(wide, dst)
+	p.SubsImm(n, n, panel)
+	p.Bcond(GT, loop)
+	p.Ret()
 }
 
 // widenI8 widens four steps of a panel at a time and writes those that there are.

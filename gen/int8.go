@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -18,19 +17,20 @@ import (
 
 // int8Kernels emits everything in integers.
 func int8Kernels() {
-	for _, set := range []int8Set{int8AVX2, int8AVX512, int8VNNI} {
-		int8Kernel(set, scoreInt8)
-		int8Kernel(set, accumulateInt8)
-	}
-	int8Kernel(int8VNNI, multiplyInt8)
+	int8Kernel("scoreInt8AVX2", int8AVX2, scoreInt8)
+	int8Kernel("accumulateInt8AVX2", int8AVX2, accumulateInt8)
+	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
+	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
+	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
+	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
+	int8Kernel("multiplyInt8VNNIAVX512", int8VNNI, multiplyInt8)
 	quantizeRowsKernel()
 	interleaveKernel()
 	copyRowsKernel()
-	for _, lanes16 := range []bool{false, true} {
-		name := map[bool]string{false: "SIMD", true: "AVX512"}[lanes16]
-		softmaxInt8Kernel("softmaxInt8"+name, false, lanes16)
-		softmaxInt8Kernel("softmaxInt8Masked"+name, true, lanes16)
-	}
+	softmaxInt8Kernel("softmaxInt8SIMD", false, false)
+	softmaxInt8Kernel("softmaxInt8MaskedSIMD", true, false)
+	softmaxInt8Kernel("softmaxInt8AVX512", false, true)
+	softmaxInt8Kernel("softmaxInt8MaskedAVX512", true, true)
 }
 
 // int8Operation is what a kernel does with its sums: scores of them, or outputs. Rows of
@@ -45,18 +45,16 @@ const (
 
 // int8Set is the instructions of a kernel.
 type int8Set struct {
-	name   string
 	wide   bool // 16 lanes
 	vnni   bool // multiply and add are one instruction
 	groups []typedGroup
 }
 
 var (
-	int8AVX2 = int8Set{name: "AVX2",
-		groups: []typedGroup{{2, 1, 1, 1}, {1, 4, 1, 4}, {1, manyRows, 1, 4}}}
-	int8AVX512 = int8Set{name: "AVX512", wide: true,
+	int8AVX2   = int8Set{groups: []typedGroup{{2, 1, 1, 1}, {1, 4, 1, 4}, {1, manyRows, 1, 4}}}
+	int8AVX512 = int8Set{wide: true,
 		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
-	int8VNNI = int8Set{name: "VNNIAVX512", wide: true, vnni: true,
+	int8VNNI = int8Set{wide: true, vnni: true,
 		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
 )
 
@@ -89,13 +87,13 @@ type int8Program struct {
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
 var int8Request, int8Fifth = a9, a6
 
-func int8Kernel(set int8Set, operation int8Operation) {
+func int8Kernel(name string, set int8Set, operation int8Operation) {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
 	p.bytes = operation == multiplyInt8 || set.vnni && operation == scoreInt8
 	if set.wide {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
-	TEXT(p.declaration())
+	TEXT(name, noSplit, p.signature())
 	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
 		&p.cStride, &p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.overwrite,
 		&p.request)
@@ -111,21 +109,20 @@ func int8Kernel(set int8Set, operation int8Operation) {
 	RET()
 }
 
-// declaration is the name of the kernel, its attributes and its signature.
-func (p *int8Program) declaration() (string, attr.Attribute, string) {
+// signature is the kernel's.
+func (p *int8Program) signature() string {
 	switch {
 	case p.operation == multiplyInt8:
-		return "multiplyInt8" + p.name, noSplit, "func(o *float32, a *int8, starts *int32, v *byte, " +
+		return "func(o *float32, a *int8, starts *int32, v *byte, " +
 			"f *float32, rows, oStride, aStride, fStride int, b *uintptr)"
 	case p.operation == accumulateInt8:
-		return "accumulateInt8" + p.name, noSplit, "func(o *float32, w *int16, v *byte, alpha, f " +
+		return "func(o *float32, w *int16, v *byte, alpha, f " +
 			"*float32, rows, oStride, wStride, fStride int, b *uintptr)"
 	case p.bytes:
-		return "scoreInt8" + p.name, noSplit, "func(s *float32, q *int8, starts *int32, k *byte, " +
+		return "func(s *float32, q *int8, starts *int32, k *byte, " +
 			"scales *float32, rows, qStride int, b *uintptr)"
 	}
-	return "scoreInt8" + p.name, noSplit,
-		"func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)"
+	return "func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)"
 }
 
 // arguments loads all that tiles need into stack slots, and strides of b into registers.

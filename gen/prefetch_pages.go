@@ -9,10 +9,10 @@ import (
 )
 
 // Some processors read memory in order at little more than half the rate at which they read several
-// pages side by side (pagedReads in package attn). For these, kernels of few rows prefetch a window
-// of 8 pages, a line of each page in turn. With every line that is read goes one prefetch of a line
-// of the next window. So when a window has been read, in whatever order, all of the next one has
-// been prefetched once.
+// pages side by side (PagedReads in internal/tuning). For these, kernels of few rows prefetch a
+// window of 8 pages, a line of each page in turn. With every line that is read goes one prefetch of
+// a line of the next window. So when a window has been read, in whatever order, all of the next one
+// has been prefetched once.
 //
 // The prefetch pointer says where reading is. It may point elsewhere than to what is read: what is
 // prefetched lies a window after the pointer.

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Some processors read memory fast only in order, whatever is prefetched (sequentialReads in
-// package attn). While they do, the L1 cache hardly keeps what was read 8 KiB before. There
+// Some processors read memory fast only in order, whatever is prefetched (SequentialReads in
+// internal/tuning). While they do, the L1 cache hardly keeps what was read 8 KiB before. There
 // scoreRows and, for more than one query, accumulate take 8 rows at a time, which are 4 KiB at 128
 // dimensions. Meanwhile they touch the next 8 rows: they read a word of each of their cache lines,
 // in order. (A row that begins within a line may end in a line that is not touched. It is the first

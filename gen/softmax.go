@@ -43,7 +43,6 @@ func softmaxMaximaKernel() {
 
 // emit writes the kernel.
 func (k softmaxProgram) emit(name, signature string) {
-	const growsStack = 0 // the frame is too large to go without a check
 	TEXT(name, growsStack, signature)
 	k.fullyMasked = GP64()
 	k.sumLanes = AllocLocal((softmaxRows + 1) * vector)

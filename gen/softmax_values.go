@@ -65,7 +65,6 @@ const (
 )
 
 func softmaxValuesKernel() {
-	const growsStack = 0 // the frame is too large to go without a check
 	TEXT("softmaxValuesSIMD", growsStack, "func(s, m, l, alpha, o, v *float32, rows, oStride int, "+
 		"b *uintptr, c float32) (masked bool)")
 	f := AllocLocal(10*8 + 2*vector + slotBytes + 2*vector)

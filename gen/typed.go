@@ -15,10 +15,12 @@ import (
 
 // typedKernels emits everything over fewer bits.
 func typedKernels() {
-	for _, f := range typedFormats {
-		typedAccumulateKernel(f, false)
-		typedAccumulateKernel(f, true)
-	}
+	typedAccumulateKernel("accumulateF16AVX2", typedF16, false)
+	typedAccumulateKernel("accumulateF16AVX512", typedF16, true)
+	typedAccumulateKernel("accumulateBF16AVX2", typedBF16, false)
+	typedAccumulateKernel("accumulateBF16AVX512", typedBF16, true)
+	typedAccumulateKernel("accumulateI8AVX2", typedI8, false)
+	typedAccumulateKernel("accumulateI8AVX512", typedI8, true)
 	widenHalfKernel("widenF16SIMD", typedF16)
 	widenHalfKernel("widenBF16SIMD", typedBF16)
 	widenI8Kernel()
@@ -130,11 +132,7 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 	return t
 }
 
-func typedAccumulateKernel(f typedFormat, wide bool) {
-	name := "accumulate" + f.name + "AVX2"
-	if wide {
-		name = "accumulate" + f.name + "AVX512"
-	}
+func typedAccumulateKernel(name string, f typedFormat, wide bool) {
 	TEXT(name, noSplit, "func(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int, "+
 		"b *uintptr)")
 	t := newTypedProgram(f, wide)

@@ -10,7 +10,6 @@ import (
 
 // typedFormat is how a type of fewer bits becomes float32, which is exact.
 type typedFormat struct {
-	name    string
 	bytes   int
 	grouped bool // the steps of a round are side by side
 
@@ -26,12 +25,11 @@ type typedFormat struct {
 }
 
 var (
-	typedF16  = typedFormat{name: "F16", bytes: 2, widen: widenF16}
-	typedBF16 = typedFormat{name: "BF16", bytes: 2, widen: widenBF16, split: splitColumns,
+	typedF16  = typedFormat{bytes: 2, widen: widenF16}
+	typedBF16 = typedFormat{bytes: 2, widen: widenBF16, split: splitColumns,
 		join: joinColumns}
-	typedI8 = typedFormat{name: "I8", bytes: 1, grouped: true, keep: keepMantissas,
+	typedI8 = typedFormat{bytes: 1, grouped: true, keep: keepMantissas,
 		widen: widenI8}
-	typedFormats = []typedFormat{typedF16, typedBF16, typedI8}
 )
 
 func widenF16(t *typedProgram, m Mem, _ int, to []reg.VecPhysical) {

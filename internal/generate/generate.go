@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,6 +62,35 @@ func Replace(path string, text []byte) error {
 		os.Remove(f.Name())
 	}
 	return err
+}
+
+var function = regexp.MustCompile(`(?m)^TEXT ·(\w+)\(`)
+
+// Greppable fails if assembly has a function whose name the Go files of a folder do not spell out:
+// whoever searches for it should find the code that emits it.
+func Greppable(assembly []byte, folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		return err
+	}
+	var source []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		source = append(source, text...)
+	}
+	var missing []string
+	for _, name := range function.FindAllSubmatch(assembly, -1) {
+		if !bytes.Contains(source, fmt.Appendf(nil, "%q", name[1])) {
+			missing = append(missing, string(name[1]))
+		}
+	}
+	if missing != nil {
+		return fmt.Errorf("%s does not spell out %s", folder, strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // Current compares a committed file with what its generator writes. The error names the first line

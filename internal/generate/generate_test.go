@@ -141,3 +141,20 @@ func TestCurrent(t *testing.T) {
 		t.Error("a folder is current")
 	}
 }
+
+// A name that is put together is not found.
+func TestGreppable(t *testing.T) {
+	folder := t.TempDir()
+	source := []byte("package main\n\nvar names = []string{\"dotSIMD\", \"dot\" + \"AVX512\"}\n")
+	if err := os.WriteFile(filepath.Join(folder, "dot.go"), source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const one, two = "TEXT ·dotSIMD(SB), $0-8\n", "TEXT ·dotAVX512(SB), $0-8\n"
+	if err := Greppable([]byte(one), folder); err != nil {
+		t.Error(err)
+	}
+	err := Greppable([]byte(one+two), folder)
+	if err == nil || !strings.HasSuffix(err.Error(), "does not spell out dotAVX512") {
+		t.Errorf("the error is %v, want dotAVX512", err)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// mark is the comment in the line before a table:
+//
+//	<!-- bench columns; run: ^prefill; skip: int8; Zen 4, AVX2: zen4 avx2 1 -->
+//
+// The first part names the kind of table. run and skip are regular expressions of cases. Each other
+// part is a column's heading, and which measurement, implementation and number of threads it shows.
+type mark struct {
+	kind      string
+	run, skip *regexp.Regexp
+	columns   []column
+}
+
+// column is what one column of figures shows.
+type column struct {
+	heading string
+	of      *measurement
+	report  *report
+	threads int
+}
+
+var (
+	begin = regexp.MustCompile(`(?m)^<!-- bench (.*) -->\n`)
+	lines = regexp.MustCompile(`\A(\|.*\n)*`) // of the table that is there
+)
+
+// fill returns a document with its tables written.
+func fill(name, text string, read func(string) (*measurement, error)) (string, error) {
+	var out strings.Builder
+	for {
+		at := begin.FindStringSubmatchIndex(text)
+		if at == nil {
+			out.WriteString(text)
+			return out.String(), nil
+		}
+		m, err := parse(text[at[2]:at[3]], read)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		table, err := m.table()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		out.WriteString(text[:at[1]] + table)
+		text = text[at[1]:]
+		text = text[len(lines.FindString(text)):]
+	}
+}
+
+// parse reads the parts of a mark.
+func parse(text string, read func(string) (*measurement, error)) (m *mark, err error) {
+	parts := strings.Split(text, "; ")
+	m = &mark{kind: parts[0]}
+	for _, part := range parts[1:] {
+		key, value, found := strings.Cut(part, ": ")
+		if !found {
+			return nil, fmt.Errorf("%q in a mark, want a key or heading, a colon and a value", part)
+		}
+		switch key {
+		case "run":
+			m.run, err = regexp.Compile(value)
+		case "skip":
+			m.skip, err = regexp.Compile(value)
+		default:
+			err = m.addColumn(key, value, read)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	if len(m.columns) == 0 {
+		return nil, fmt.Errorf("a mark of kind %s has no columns", m.kind)
+	}
+	return m, nil
+}
+
+// addColumn adds a column of a measurement, an implementation and a number of threads.
+func (m *mark) addColumn(heading, value string, read func(string) (*measurement, error)) error {
+	fields := strings.Fields(value)
+	if len(fields) != 3 {
+		return fmt.Errorf("%q, want a measurement, an implementation and a number of threads", value)
+	}
+	threads, err := strconv.Atoi(fields[2])
+	if err != nil {
+		return fmt.Errorf("threads: %w", err)
+	}
+	of, err := read(fields[0])
+	if err != nil {
+		return err
+	}
+	report := of.of(fields[1])
+	if report == nil {
+		return fmt.Errorf("%s has no report on %q", fields[0], fields[1])
+	}
+	m.columns = append(m.columns, column{heading, of, report, threads})
+	return nil
+}
+
+// cases are those that the mark selects, in the order in which they were measured.
+func (m *mark) cases() (list []*result, err error) {
+	seen := map[string]bool{}
+	for _, c := range m.columns {
+		for i := range c.report.Results {
+			r := &c.report.Results[i]
+			if seen[r.Case] || r.Threads != c.threads || m.run != nil && !m.run.MatchString(r.Case) ||
+				m.skip != nil && m.skip.MatchString(r.Case) {
+				continue
+			}
+			seen[r.Case] = true
+			list = append(list, r)
+		}
+	}
+	if list == nil {
+		return nil, fmt.Errorf("no case that was measured matches %v", m.run)
+	}
+	return list, nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// measurement is what the tables need of the output of attn bench -json.
+type measurement struct {
+	CPU     string   `json:"cpu"`
+	Go      string   `json:"go"`
+	Reports []report `json:"reports"`
+}
+
+// report is about one implementation.
+type report struct {
+	Implementation string `json:"implementation"`
+	Machine        struct {
+		FMA      float64            `json:"fma_gflops"`
+		Integers float64            `json:"int8_gops"`
+		Read     map[string]float64 `json:"read_gbs"`
+	} `json:"machine"`
+	Results []result `json:"results"`
+}
+
+// result is about one case.
+type result struct {
+	Case        string  `json:"case"`
+	Shape       string  `json:"shape"`
+	Threads     int     `json:"threads"`
+	Nanoseconds float64 `json:"ns_per_call"`
+	Median      float64 `json:"median_ns"`
+	Rate        float64 `json:"rate"`
+	Unit        string  `json:"unit"`
+	Percent     float64 `json:"percent"`
+}
+
+// measurements returns a function that reads docs/bench-NAME.json below a folder.
+func measurements(folder string) func(name string) (*measurement, error) {
+	return func(name string) (*measurement, error) {
+		path := filepath.Join(folder, "docs", "bench-"+name+".json")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		m := new(measurement)
+		if err := json.Unmarshal(text, m); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err := m.check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return m, nil
+	}
+}
+
+// check fails where something is missing that tables show, as when attn bench calls it otherwise.
+func (m *measurement) check() error {
+	if m.CPU == "" || m.Go == "" || len(m.Reports) == 0 {
+		return fmt.Errorf("cpu is %q, go %q, and there are %d reports, want all of them", m.CPU, m.Go,
+			len(m.Reports))
+	}
+	for _, r := range m.Reports {
+		if r.Implementation == "" || len(r.Results) == 0 {
+			return fmt.Errorf("a report of implementation %q has %d results, want a name and results",
+				r.Implementation, len(r.Results))
+		}
+		for _, c := range r.Results {
+			if c.Case == "" || c.Shape == "" || c.Threads < 1 || c.Unit == "" {
+				return fmt.Errorf("%s: a result has case %q, shape %q, threads %d and unit %q, "+
+					"want all of them", r.Implementation, c.Case, c.Shape, c.Threads, c.Unit)
+			}
+			if c.Nanoseconds <= 0 || c.Rate <= 0 || c.Percent <= 0 {
+				return fmt.Errorf("%s: %s has ns_per_call %g, rate %g and percent %g, want more than 0",
+					r.Implementation, c.Case, c.Nanoseconds, c.Rate, c.Percent)
+			}
+		}
+	}
+	return nil
+}
+
+// of is the report on an implementation.
+func (m *measurement) of(implementation string) *report {
+	for i := range m.Reports {
+		if m.Reports[i].Implementation == implementation {
+			return &m.Reports[i]
+		}
+	}
+	return nil
+}
+
+// result is that of a case on so many threads, nil if it was not measured.
+func (r *report) result(name string, threads int) *result {
+	for i := range r.Results {
+		if c := &r.Results[i]; c.Case == name && c.Threads == threads {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// table is a Markdown table of the mark's kind.
+func (m *mark) table() (string, error) {
+	switch m.kind {
+	case "rows":
+		return m.rows()
+	case "columns":
+		return m.sideBySide()
+	case "limits":
+		return m.limits(), nil
+	}
+	return "", fmt.Errorf("a mark is of kind %q, want rows, columns or limits", m.kind)
+}
+
+// head is the first two lines; right says from which column on figures are aligned to the right.
+func head(right int, headings ...string) string {
+	line := "|"
+	for i := range headings {
+		if i < right {
+			line += "---|"
+		} else {
+			line += "---:|"
+		}
+	}
+	return row(headings...) + line + "\n"
+}
+
+func row(cells ...string) string {
+	var line strings.Builder
+	for _, cell := range cells {
+		line.WriteString("| " + cell)
+		if cell != "" {
+			line.WriteString(" ")
+		}
+	}
+	return line.String() + "|\n"
+}
+
+// rows is a table in words, of one column.
+func (m *mark) rows() (string, error) {
+	cases, err := m.cases()
+	if err != nil {
+		return "", err
+	}
+	out := head(2, "call", "shape", "time", "rate", "share of the limit")
+	for _, r := range cases {
+		shape, err := shapeInWords(r.Shape)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", r.Case, err)
+		}
+		out += row(caseInWords(r.Case), shape, duration(r.Nanoseconds),
+			fmt.Sprintf("%.1f %s", r.Rate, r.Unit), fmt.Sprintf("%.1f %%", r.Percent))
+	}
+	return out, nil
+}
+
+// sideBySide has a column of figures for each column of the mark.
+func (m *mark) sideBySide() (string, error) {
+	cases, err := m.cases()
+	if err != nil {
+		return "", err
+	}
+	headings := []string{"case", "shape"}
+	for _, c := range m.columns {
+		headings = append(headings, c.heading)
+	}
+	out := head(len(headings), headings...)
+	for _, r := range cases {
+		cells := []string{r.Case, r.Shape}
+		for _, c := range m.columns {
+			cell := ""
+			if r := c.report.result(r.Case, c.threads); r != nil {
+				cell = fmt.Sprintf("%s, %.1f, %.1f %%", duration(r.Nanoseconds), r.Rate, r.Percent)
+			}
+			cells = append(cells, cell)
+		}
+		out += row(cells...)
+	}
+	return out, nil
+}
+
+// limits is a table of what the machines can do at best.
+func (m *mark) limits() string {
+	out := head(2, "measurement", "processor, Go", "multiply-adds", "of 8-bit integers",
+		"memory, pages of 4 KiB", "huge pages", "median to least time")
+	for _, c := range m.columns {
+		limits := c.report.Machine
+		out += row(c.heading, c.of.CPU+", "+c.of.Go, figure("%.1f GFLOP/s", limits.FMA),
+			figure("%.1f GOP/s", limits.Integers), figure("%.1f GB/s", limits.Read["DRAM, 8 streams"]),
+			figure("%.1f GB/s", limits.Read["DRAM, huge pages"]), c.noise())
+	}
+	return out
+}
+
+// figure is empty for what was not measured.
+func figure(format string, x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// noise is how much longer the median repetition took than the fastest, of the cases for which
+// that was least and most.
+func (c *column) noise() string {
+	least, most := 0.0, 0.0
+	for _, r := range c.report.Results {
+		if r.Median > 0 && r.Threads == c.threads {
+			ratio := r.Median / r.Nanoseconds
+			if least == 0 {
+				least = ratio
+			}
+			least, most = min(least, ratio), max(most, ratio)
+		}
+	}
+	if least == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f to %.2f", least, most)
+}
+
+// duration is as attn bench prints it.
+func duration(ns float64) string {
+	switch {
+	case ns < 1e4:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e6:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	case ns < 1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.2f s", ns/1e9)
+}
+
+// caseInWords is what a case of attn bench stands for.
+func caseInWords(name string) string {
+	kind, data, _ := strings.Cut(name, ", ")
+	kind = map[string]string{"decode": "decode", "decode_gqa": "decode", "bert": "encoder",
+		"mla": "latent decode"}[kind]
+	switch {
+	case kind == "" && strings.HasPrefix(name, "prefill") && strings.Contains(name, "causal"):
+		kind = "prefill, causal"
+	case kind == "" && strings.HasPrefix(name, "prefill"):
+		kind = "prefill"
+	case kind == "":
+		return name
+	}
+	switch data {
+	case "":
+		return kind
+	case "cache":
+		return kind + " from a cache"
+	case "int8":
+		return kind + ", in integers"
+	}
+	return kind + " from a cache of " + strings.ToUpper(data)
+}
+
+// shapeInWords writes a shape like B1 H8 L1024 D64 or H32 KV8 Lk4096 D128 for people.
+func shapeInWords(shape string) (string, error) {
+	size := map[string]string{}
+	for _, field := range strings.Fields(shape) {
+		name := strings.TrimRight(field, "0123456789/")
+		size[name] = field[len(name):]
+	}
+	heads, keys, tokens := size["H"], size["KV"], size["L"]+size["Lk"]
+	for _, needed := range []string{heads, size["D"], tokens} {
+		if needed == "" {
+			return "", fmt.Errorf("the shape is %q, want H, D, and L or Lk", shape)
+		}
+	}
+	switch {
+	case keys != "" && keys != heads:
+		heads += " query heads for " + keys
+	case heads == "1":
+		heads += " head"
+	default:
+		heads += " heads"
+	}
+	heads += " of " + size["D"]
+	if batch, err := strconv.Atoi(size["B"]); err == nil && batch > 1 {
+		return fmt.Sprintf("%d sequences of %s tokens, %s", batch, tokens, heads), nil
+	}
+	return heads + ", " + tokens + " tokens", nil
+}
