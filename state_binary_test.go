@@ -1,6 +1,8 @@
 package attn
 
 import (
+	"encoding/binary"
+	"errors"
 	"math"
 	"testing"
 )
@@ -144,4 +146,53 @@ func (p *travelPlay) travel(s *State) *State {
 		return s
 	}
 	return &other
+}
+
+// A State carries units within float32, the smallest of which is that of the smallest query, and
+// refuses others.
+func TestStateUnitsTravel(t *testing.T) {
+	s, err := NewState(1, 1, 1, 1)
+	must(t, err)
+	q, x := BHLD([]float32{math.SmallestNonzeroFloat32}, 1, 1, 1, 1), zeros(1, 1, 1, 1)
+	must(t, s.Update(q, x, x, &Options{Int8: true, Scale: 0.25}))
+	data, err := s.MarshalBinary()
+	must(t, err)
+	unit := data[stateHeader:]
+	if got := binary.LittleEndian.Uint32(unit); got != 1 {
+		t.Errorf("the unit is %x, want 1, the smallest number", got)
+	}
+	for e, want := range map[float32]error{math.SmallestNonzeroFloat32: nil, math.MaxFloat32: nil,
+		0: ErrFormat, -1: ErrFormat, nan32(): ErrFormat, float32(math.Inf(1)): ErrFormat} {
+		binary.LittleEndian.PutUint32(unit, math.Float32bits(e))
+		if err := new(State).UnmarshalBinary(data); !errors.Is(err, want) {
+			t.Errorf("a unit of %v: error is %v, want %v", e, err, want)
+		}
+	}
+}
+
+// Maxima that overflow in natural units keep what their rows have seen.
+func TestStateUnitsThatOverflow(t *testing.T) {
+	for _, int8 := range []bool{false, true} {
+		for _, sign := range []float32{1, -1} {
+			q, k, v := zeros(1, 1, 2, 4), zeros(1, 1, 3, 4), zeros(1, 1, 3, 4)
+			fillWith(q.Data, 1e30)
+			fillWith(k.Data, sign)
+			fillWith(v.Data, 5)
+			s, err := NewState(1, 1, 2, 4)
+			must(t, err)
+			must(t, s.Update(q, k, v, &Options{Int8: int8, Scale: 1e30}))
+			masked := BHLD(make([]bool, 2*3), 1, 1, 2, 3)
+			must(t, s.Update(q, k, v, &Options{Softcap: 1, Mask: &masked}))
+			dst, lse := zeros(1, 1, 2, 4), make([]float32, 2)
+			must(t, s.Finish(dst, lse))
+			for i, e := range dst.Data {
+				if !(math.Abs(float64(e)-5) < 1e-3) {
+					t.Fatalf("Int8 %t, keys of %v: output %d is %v, want 5", int8, sign, i, e)
+				}
+			}
+			if want := math.MaxFloat32 * sign; lse[0] != want {
+				t.Errorf("Int8 %t, keys of %v: LSE is %v, want %v", int8, sign, lse[0], want)
+			}
+		}
+	}
 }
