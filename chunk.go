@@ -77,7 +77,7 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
-	w.int8.bad = w.int8.bad[:0]
+	w.ints.bad = w.ints.bad[:0]
 	if p.queriesInPlace {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 // loadHead copies the queries of one head's rows.
 func (w *scratch) loadHead(p *plan, c *chunk) {
 	q := w.q[c.at*p.d:][:c.rows*p.d]
-	if p.int8 && p.group == 1 {
+	if p.integers && p.group == 1 {
 		copyRows(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):], c.rows, p.d, p.q.SL)
 	} else if p.group == 1 && p.q.SL == p.d { // one run of memory
 		copy(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):])
@@ -110,8 +110,8 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 		scale(q, q, -1)
 	}
 	p.rotateQueries(q)
-	if p.int8 {
-		w.int8.quantizeQueries(p, c, q)
+	if p.integers {
+		w.ints.quantizeQueries(p, c, q)
 	}
 }
 
@@ -120,7 +120,7 @@ func (p *plan) rotateQueries(q []float32) {
 	switch rotation := p.d & -p.d; {
 	case p.packed != nil && p.packed.rotates:
 		p.packed.rotate(q)
-	case p.packed == nil && p.int8 && rotation > 1:
+	case p.packed == nil && p.integers && rotation > 1:
 		rotateAll(q, rotation)
 	}
 }
@@ -169,7 +169,7 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 		h, i := p.locate(c.kv, c.row+r)
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
 		unit := p.unit
-		if p.int8 {
+		if p.integers {
 			unit = w.unitOf(p, c.at+r)
 		}
 		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, unit, f32.Log(l))

@@ -20,9 +20,9 @@ var layerTable = []layers.Layer{
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span block block_full block_options block_turned int8 int8_blocks weights merge
+	{Name: "engine", Files: `chunk prefix_group span tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent weights merge
 		scratch prefetch`},
-	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file kv_latent"},
+	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
 		kernel_prefetch kernel_turn kernel_turn_amd64 kernel_turn_noavx
 		kernel_int8 kernel_int8_amd64 kernel_int8_generic integer_rows

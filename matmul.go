@@ -474,9 +474,9 @@ func (p projection) step(w *scratch, first int) projection {
 		p.a = BHLD(w.rotated, p.a.B, p.a.H, n, p.a.D)
 		if p.m.int8 {
 			groups := rows * int8Groups(p.a.D)
-			w.ints.fit(rows*roundUp(p.a.D, 4), groups, math.MaxInt) // of a matrix, any number is enough
+			w.rounded.fit(rows*roundUp(p.a.D, 4), groups, math.MaxInt) // of a matrix, any number is enough
 			w.scales = grow(w.scales, groups)
-			p.ints, p.scales = w.ints, w.scales
+			p.ints, p.scales = w.rounded, w.scales
 		}
 	}
 	return p

@@ -59,13 +59,13 @@ func (w *scratch) fold(p *plan, rows int) {
 // merge puts part, whose keys come after total's, into total.
 func (w *scratch) merge(p *plan, total, part *state, rows int) {
 	together := rows
-	if p.int8 {
+	if p.integers {
 		together = 1 // each row has its factor
 	}
 	for r := 0; r < rows; r += together {
 		c := p.c
-		if p.int8 {
-			c = w.int8.factors[r]
+		if p.integers {
+			c = w.ints.factors[r]
 		}
 		mergeSums(total.m[r:r+together], total.l[r:], part.m[r:], part.l[r:], w.alpha[r:], w.beta[r:], c)
 	}
@@ -116,16 +116,16 @@ func (s *state) toNatural(at, rows int, unit float32) {
 
 // unitOf is the unit of a row's scores and maxima, of which the first of the chunk is 0.
 func (w *scratch) unitOf(p *plan, row int) float32 {
-	if p.int8 && !p.natural {
-		return w.int8.units[row]
+	if p.integers && !p.natural {
+		return w.ints.units[row]
 	}
 	return p.unit
 }
 
 // factorOf is the factor of a row's powers of 2, its unit times log₂e.
 func (w *scratch) factorOf(p *plan, row int) float32 {
-	if p.int8 {
-		return w.int8.factors[row]
+	if p.integers {
+		return w.ints.factors[row]
 	}
 	return p.c
 }

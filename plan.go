@@ -23,7 +23,7 @@ type plan struct {
 	natural     bool    // an option needs scores multiplied by the scale; else they stay products
 	unit        float32 // of scores and maxima: 1 if natural, else the scale
 	c           float32 // unit·log₂e, for powers of 2
-	int8        bool    // products are sums of integers; each row has its unit, see int8.go
+	integers    bool    // products are sums of integers; each row has its unit
 	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
 	causal      Causal
 	offset      int
@@ -61,6 +61,8 @@ type schedule struct {
 	chunks        int // of the call
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
+
+	keyKind, valueKind kind
 
 	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them

@@ -84,7 +84,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 
 // prefetchPairs puts the bias, or the mask if there is no bias, of a tile in front
 // of the queue: it is read as soon as the tile's scores are there.
-func (w *scratch) prefetchPairs(p *plan, c *chunk, b *block, t *tile) {
+func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	if c.rows <= inPlaceRows {
 		return
 	}
@@ -137,11 +137,23 @@ func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
 	return sharePointer(&p.v, c, first, p.step), sharePointer(&p.k, c, first+Block, p.step)
 }
 
-// pointers are the pointers of keys and values [lo, hi) of the block at key first: all that the
-// chunk sees of it, or a step.
-func (p *plan) pointers(c *chunk, first, lo, hi int) (keys, values uintptr) {
-	if p.step < Block && hi-lo == p.step {
-		return p.stepPointers(c, first, hi)
+// hintKeys says how kernels go through the keys of a part of a view.
+func (w *scratch) hintKeys(p *plan, c *chunk, b *part) {
+	w.queue.inOrder = p.inOrder && p.keysInPlace(c)
+	if p.step < Block && b.hi-b.lo == p.step {
+		w.pointer, _ = p.stepPointers(c, b.first, b.hi)
+	} else {
+		w.pointer = p.pointerOf(p.keys, &p.k, c, b.first)
 	}
-	return p.pointerOf(p.keys, &p.k, c, first), p.pointerOf(p.values, &p.v, c, first)
+}
+
+// hintValues says how kernels go through the values of a part of a view.
+func (w *scratch) hintValues(p *plan, c *chunk, b *part, inOrder bool) {
+	pointer := uintptr(0)
+	if p.step < Block && b.hi-b.lo == p.step {
+		_, pointer = p.stepPointers(c, b.first, b.hi)
+	} else {
+		pointer = p.pointerOf(p.values, &p.v, c, b.first)
+	}
+	w.layout.set(&tuned, pointer, inOrder)
 }

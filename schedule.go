@@ -89,7 +89,7 @@ func (p *plan) decideChunks(t *tuning.Row) {
 // translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.int8 || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.packed != nil || p.integers || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
@@ -167,6 +167,7 @@ func (p *plan) stateSize() int {
 // decideReads says how chunks read their queries, keys and values, and what goes through the
 // kernels together.
 func (p *plan) decideReads(t *tuning.Row) {
+	p.decideKinds()
 	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
 	if p.inOrder = t.InOrder(p.tokenBytes()); p.inOrder {
 		p.inOrderRows = inPlaceRows
@@ -175,8 +176,11 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
 	switch {
-	case p.int8:
-		p.decideInt8()
+	case p.integers:
+		p.queriesInPlace = false
+		if p.packed != nil && p.plainScores() {
+			p.blocks, p.spanRows = Segment/Block, maxTypedRows
+		}
 		return
 	case p.packed != nil:
 		p.decidePacked(t)

@@ -122,11 +122,10 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
-			var b block
-			w.loadValues(&p, &rows, &b, 0, 0, Block)
-			if w.queue.inOrder != c.want || b.layout.inOrder != c.want {
+			w.values(&p, &rows, &part{hi: Block}, operands{})
+			if w.queue.inOrder != c.want || w.layout.inOrder != c.want {
 				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
-					b.layout.inOrder)
+					w.layout.inOrder)
 			}
 		}
 	}

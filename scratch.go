@@ -54,17 +54,21 @@ type scratch struct {
 	natural []bool        // rows whose maxima are in natural units since sinks were merged
 	visible []uint64      // keys that the rows of s see
 	queue   prefetchQueue // memory to prefetch
+	pointer uintptr       // of the keys at hand, for prefetching page by page
 	next    chunk         // the chunk after the one at hand; no rows if there is none
 	prefix  []prefixRows  // of the chunk at hand, if it is of several sequences
 	call    sequenceCall  // a call over several sequences
 	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go
 	k, v    []float32     // the packed block
+	layout  panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	scanned bool          // finite is known
+	finite  bool          // none of the values at hand is NaN or infinite
 	writer  tokenWriter   // rows on their way into a cache or store
 	rotated []float32     // rows on their way into a product
-	ints    integerRows   // the same as integers
+	rounded integerRows   // the same as integers
 	scales  []float32     // and their scales
-	int8    int8Rows      // of calls in integers
+	ints    intScratch    // of calls in integers
 
 	fitted sizes // what the slices are long enough for
 }
@@ -74,7 +78,7 @@ type sizes struct {
 	rows, scores, d, oStride int
 	levels                   int  // of the tree of segments
 	packs                    bool // keys and values
-	int8                     bool // of a call in integers
+	ints                     bool // of a call in integers
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -84,7 +88,7 @@ func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.packed == nil || p.packed.format != F32 || p.packed.valuesInKeys, int8: p.int8}
+		packs: p.keyKind != kindPanels || p.valueKind == kindLatent, ints: p.integers}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
@@ -93,11 +97,11 @@ func (w *scratch) fit(p *plan) {
 	}
 	if f := &w.fitted; f.rows < want.rows || f.scores < want.scores || f.d < want.d ||
 		f.oStride < want.oStride || f.levels < want.levels || !f.packs && want.packs ||
-		!f.int8 && want.int8 {
+		!f.ints && want.ints {
 		w.grow(p, want)
 	}
-	if p.int8 {
-		w.int8.fit(p, w.fitted.rows, w.fitted.scores)
+	if p.integers {
+		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
 	}
 }
 

@@ -1,13 +1,11 @@
 package attn
 
-// span is keys of one segment that go through the kernels together: for each tile of rows, scores
-// of all blocks, steps and heads; then for each block softmax for all heads, and values of all
-// steps and heads.
+// span is keys of one segment that go through the kernels together. Most spans are one block of one
+// head, which is loaded once for all tiles of rows.
 //
-// Most spans are one block of one head, which is loaded once for all tiles. Spans of several
-// blocks, or of several heads in steps, are for few rows, which wait for memory: these keep reading
-// keys, or values, where each change between them would make memory pause. Only the order of
-// independent steps is another one, so the bits are the same.
+// Spans of several blocks, or of several heads in steps, are for few rows, which wait for memory:
+// these keep reading keys, or values, where each change between them would make memory pause. Only
+// the order of independent steps is another one, so the bits are the same.
 type span struct {
 	first  int  // key at which its first block begins, a multiple of Block
 	lo, hi int  // keys of its last block that some row may see; only a single block has lo > 0
@@ -15,6 +13,25 @@ type span struct {
 	step   int  // keys of a step: Block, or less for several heads that see the whole block
 	equal  bool // by position, every row sees all keys from first to the last one of the span
 }
+
+// part is keys of one block, of which a head reads those from lo to hi−1.
+type part struct {
+	first  int // key at which the block begins, from which lo and hi count
+	lo, hi int
+	place  int  // where the block begins in the memory of a cache or store
+	equal  bool // by position, every row of the chunk sees all of these keys
+}
+
+// tile is the rows that go through the kernels together, and the keys of the
+// block that at least one of them sees.
+type tile struct {
+	row, rows int
+	lo, hi    int
+	uniform   bool // all rows see all keys of [lo, hi), by position
+}
+
+// keysOf is the keys of a part that some row of the tile sees.
+func (t *tile) keysOf(b *part) (lo, hi int) { return max(t.lo, b.lo), min(t.hi, b.hi) }
 
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
@@ -64,48 +81,113 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	return lo + (s.blocks-1)*Block + s.hi
 }
 
-// addSpan adds the keys of a span to the state of its rows: here, or where scores are products and
-// nothing more by the functions of block_full.go.
+// addSpan adds the keys of a span to the state of its rows.
 func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
-	single := s.blocks == 1 && s.step == Block
-	switch {
-	case p.packed != nil && p.blocks > 1 && s.equal && c.rows <= p.spanRows:
-		w.addPacked(p, c, st, s)
-		return
-	case !single && p.plainScores() && c.rows <= min(p.keys.inPlaceRows, p.values.inPlaceRows) &&
-		(p.full || s.step == Block):
-		w.addInPlace(p, c, st, s)
+	w.queue.clear() // unless there are enough rows for a queue
+	if s.step < Block || s.blocks > 1 && p.packed == nil {
+		w.addKeysFirst(p, c, st, s)
 		return
 	}
-	var b block // not by a function of its own: through a pointer, buffers of the caller would escape
-	full := false
-	if single {
-		b.typed = s.equal && c.rows <= p.typedRows
-		b.k, b.kTyped, b.keyScales = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
-		b.v, b.vTyped, b.valueScales = w.loadValues(p, c, &b, s.first, s.lo, s.hi)
-		if c.rows > inPlaceRows {
-			w.prefetchTokens(p, c, s.first)
-		}
-		// As bounds never decrease from row to row, rows after one that sees the whole block see all
-		// of it if the last row sees the block's first key.
-		lo, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
-		full = p.full && !b.typed && b.kStride == 0 && s.hi == Block && lo <= s.first
-	} else {
-		w.queue.clear()
+	// to look for the place of each block between kernels would let memory pause
+	var places [Segment / Block]int
+	if p.packed != nil {
+		p.findBlocks(c, s.first, places[:s.blocks])
 	}
+	b := part{first: s.first, lo: s.lo, hi: Block, place: places[0], equal: s.equal}
+	for i := 1; i < s.blocks; i++ {
+		w.addBlock(p, c, st, &b)
+		b.first, b.place = b.first+Block, places[i]
+		st.overwrite = false
+	}
+	b.hi = s.hi
+	w.addBlock(p, c, st, &b)
+}
+
+// addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
+func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
+	k := w.keys(p, c, b)
+	v := w.values(p, c, b, k)
+	if c.rows > max(inPlaceRows, p.spanRows) {
+		w.prefetchTokens(p, c, b.first)
+	}
+	full := p.full && k.floats != nil && v.floats != nil && p.seenToTheEnd(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		s.tile(p, c, row, &t)
+		b.tile(p, c, row, &t)
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			w.fullTiles(p, c, st, &b, row)
+			w.fullTiles(p, c, st, k.floats, v.floats, row)
 			return
 		case t.lo < t.hi:
-			w.scores(p, c, s, &b, &t)
-			w.values(p, c, st, s, &b, &t)
+			w.score(p, c, b, &t, k, 0)
+			w.addValues(p, c, st, b, &t, v, 0)
 		case st.overwrite:
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
+	}
+}
+
+// seenToTheEnd reports whether rows after one that sees the whole block see it, too, and the keys
+// are not rows in place. As bounds never decrease from row to row, they do if the last row sees the
+// block's first key.
+func (p *plan) seenToTheEnd(c *chunk, b *part) bool {
+	if b.hi < Block || p.keysInPlace(c) {
+		return false
+	}
+	lo, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
+	return lo <= b.first
+}
+
+// addKeysFirst adds a span of few rows, which all see all of its keys: first they go through the
+// keys of all blocks and heads, then through the values.
+func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
+	t := tile{rows: c.rows, hi: Block, uniform: true}
+	var h chunk
+	for i := range s.blocks {
+		w.queue.after = (s.blocks - 1 - i) * Block
+		for key := 0; key < Block; key += s.step {
+			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
+			for g := range c.heads {
+				head := c.head(g, &h)
+				w.score(p, head, &b, &t, w.keys(p, head, &b), (i*c.heads+g)*c.rows)
+			}
+		}
+	}
+	w.queue.after = 0
+	if s.step < Block {
+		w.addSteps(p, c, st, s, &t)
+		return
+	}
+	for i := range s.blocks {
+		b := part{first: s.first + i*Block, hi: Block, equal: true}
+		w.addValues(p, c, st, &b, &t, w.values(p, c, &b, operands{}), i*c.rows)
+		st.overwrite = false
+	}
+}
+
+// addSteps makes weights of the scores of several heads, and adds the values that they weigh: the
+// heads take turns step by step.
+func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
+	var h chunk
+	masked := false
+	if p.plainScores() { // rows of all heads follow each other
+		masked = softmax(w.s, st.m, st.l, w.alpha, c.allRows(), p.c)
+	} else {
+		for g := range c.heads {
+			head := c.head(g, &h)
+			every := w.optionScores(p, head, s.first, t, g*c.rows)
+			masked = w.weigh(p, head, st, t, nil, g*c.rows, every) || masked
+		}
+	}
+	for key := 0; key < Block; key += s.step {
+		b := part{first: s.first, lo: key, hi: key + s.step, equal: true}
+		for g := range c.heads {
+			head := c.head(g, &h)
+			w.accumulate(p, head, st, &b, t, w.values(p, head, &b, operands{}), g*c.rows)
+		}
+	}
+	if masked {
+		clearMasked(st.m, st.o, c.allRows(), p.oStride)
 	}
 }
 
@@ -116,87 +198,24 @@ const diagonalRows = 16
 // tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
 // the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
 // it, which costs small calls a few per cent.)
-func (s *span) tile(p *plan, c *chunk, row int, t *tile) {
+func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
-	if s.equal {
-		t.lo, t.hi, t.uniform = 0, s.hi, true
+	if b.equal {
+		t.lo, t.hi, t.uniform = b.lo, b.hi, true
 		return
 	}
-	lo, hi := s.keyRange(p, c, row)
-	lastLo, lastHi := s.keyRange(p, c, row+t.rows-1)
+	lo, hi := b.keyRange(p, c, row)
+	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
 	if lo != lastLo || hi != lastHi {
 		t.rows = min(diagonalRows, c.rows-row)
-		lastLo, lastHi = s.keyRange(p, c, row+t.rows-1)
+		lastLo, lastHi = b.keyRange(p, c, row+t.rows-1)
 	}
 	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
 	t.uniform = lo == lastLo && hi == lastHi
 }
 
-// keyRange is the span's part of the keys that a row of the chunk sees by position.
-func (s *span) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+// keyRange is the part of the block's keys that a row of the chunk sees by position.
+func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	lo, hi = p.keyRange(c, (c.row+row)/p.group)
-	return min(max(lo-s.first, s.lo), s.hi), min(max(hi-s.first, s.lo), s.hi)
-}
-
-// scores leaves the products of a tile's queries with all keys of the span in w.s: those of block i
-// and head g from row (i·heads + g)·rows on. b is the block of a single one.
-func (w *scratch) scores(p *plan, c *chunk, s *span, b *block, t *tile) {
-	if s.blocks == 1 && s.step == Block {
-		w.products(p, c, b, t, 0, t.lo, t.hi)
-		return
-	}
-	var h chunk
-	var step block
-	for i := range s.blocks {
-		w.queue.after = (s.blocks - 1 - i) * Block
-		for key := 0; key < Block; key += s.step {
-			for g := range c.heads {
-				head := c.head(g, &h)
-				first, at := s.first+i*Block, (i*c.heads+g)*c.rows
-				step.k, step.kTyped, step.keyScales = w.loadKeys(p, head, &step, first, key, key+s.step)
-				w.products(p, head, &step, t, at, key, key+s.step)
-			}
-		}
-	}
-	w.queue.after = 0
-}
-
-// values makes weights of the tile's scores and adds the values that they weigh to the state, block
-// by block.
-func (w *scratch) values(p *plan, c *chunk, st *state, s *span, b *block, t *tile) {
-	switch {
-	case s.step < Block:
-		w.stepValues(p, c, st, s, t)
-		return
-	case s.blocks == 1:
-		w.blockValues(p, c, st, b, t, 0)
-		return
-	}
-	var next block
-	for i := range s.blocks {
-		first := s.first + i*Block
-		next.v, next.vTyped, next.valueScales = w.loadValues(p, c, &next, first, 0, Block)
-		w.blockValues(p, c, st, &next, t, i*c.rows)
-		st.overwrite = false
-	}
-}
-
-// stepValues is values for several heads, which take turns step by step.
-func (w *scratch) stepValues(p *plan, c *chunk, st *state, s *span, t *tile) {
-	var h chunk
-	var step block
-	masked := false
-	for g := range c.heads {
-		masked = w.weigh(p, c.head(g, &h), st, s.first, t, g*c.rows) || masked
-	}
-	for key := 0; key < Block; key += s.step {
-		for g := range c.heads {
-			head := c.head(g, &h)
-			step.v, step.vTyped, step.valueScales = w.loadValues(p, head, &step, s.first, key, key+s.step)
-			w.accumulate(p, head, st, &step, t, g*c.rows, key, key+s.step)
-		}
-	}
-	if masked {
-		clearMasked(st.m, st.o, c.allRows(), p.oStride)
-	}
+	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }

@@ -399,7 +399,7 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := p.initOptions(&opt); err != nil {
 		return err
 	}
-	if p.int8 = len(s.units) > 0; s.rotated {
+	if p.integers = len(s.units) > 0; s.rotated {
 		p.unrotate = s.rotation()
 	}
 	if !dst.empty() {
@@ -417,9 +417,9 @@ func (s *State) finish(p *plan) {
 	var c chunk
 	for i := range p.chunks {
 		p.chunk(i, &c)
-		if p.int8 {
+		if p.integers {
 			for r := range c.allRows() {
-				w.int8.setUnit(p, r, s.units[p.rowIndex(&c, r)])
+				w.ints.setUnit(p, r, s.units[p.rowIndex(&c, r)])
 			}
 		}
 		w.total.reset(c.allRows(), p.oStride)

@@ -12,7 +12,7 @@ import (
 // fixUnit makes the state's unit and the plan's the same.
 func (s *State) fixUnit(w *scratch, p *plan) {
 	var units []float32
-	if p.int8 && !p.natural {
+	if p.integers && !p.natural {
 		units = w.unitsOf(p)
 	}
 	if s.unit == 0 {
@@ -26,7 +26,7 @@ func (s *State) fixUnit(w *scratch, p *plan) {
 
 // unitsOf is the units of all rows of a call in integers, in the order of a State's rows.
 func (w *scratch) unitsOf(p *plan) []float32 {
-	x := &w.int8
+	x := &w.ints
 	x.row, w.q = grow(x.row, roundUp(p.d, 4)), grow(w.q, p.d)
 	x.all = grow(x.all, p.batch*p.heads*p.lq)
 	units := x.all[:p.batch*p.heads*p.lq]

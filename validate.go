@@ -199,8 +199,8 @@ func (p *plan) initScalars(opt *Options) error {
 	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = opt.Window.reach()
-	if p.int8 = opt.Integers; p.int8 {
-		if err := p.checkInt8(); err != nil {
+	if p.integers = opt.Integers; p.integers {
+		if err := p.checkIntegers(); err != nil {
 			return err
 		}
 	}

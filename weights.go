@@ -9,32 +9,36 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 		clear(p.weights.row(c.b, h, i))
 	}
 	for lo := c.lo; lo < c.hi; {
-		s := span{first: lo / Block * Block, blocks: 1, step: Block}
-		s.lo, s.hi = lo-s.first, min(c.hi-s.first, Block)
-		w.weightsBlock(p, c, &s)
-		lo = s.first + s.hi
+		b := part{first: lo / Block * Block}
+		b.lo, b.hi = lo-b.first, min(c.hi-b.first, Block)
+		w.weightsBlock(p, c, &b)
+		lo = b.first + b.hi
 	}
 }
 
-// weightsBlock writes the weights of a span of one block.
-func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
-	b := block{typed: p.int8}
-	var t tile
-	b.k, b.kTyped, b.keyScales = w.loadKeys(p, c, &b, s.first, s.lo, s.hi)
+// weightsBlock writes the weights of keys of one block.
+func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
+	if p.packed != nil {
+		var place [1]int
+		p.findBlocks(c, b.first, place[:])
+		b.place = place[0]
+	}
+	k := w.keys(p, c, b)
 	w.queue.clear()
+	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		s.tile(p, c, row, &t)
+		b.tile(p, c, row, &t)
 		if t.lo == t.hi {
 			continue
 		}
-		w.scores(p, c, s, &b, &t)
-		if full := w.optionScores(p, c, s.first, &t, 0); full {
-			w.visibleByPosition(p, c, s.first, &t, 0) // writing weights asks for each key
+		w.score(p, c, b, &t, k, 0)
+		if full := w.optionScores(p, c, b.first, &t, 0); full {
+			w.visibleByPosition(p, c, b.first, &t, 0) // writing weights asks for each key
 		}
 		if p.sinks != nil {
 			w.naturalScores(p, c, &t)
 		}
-		w.writeTileWeights(p, c, s.first, &t)
+		w.writeTileWeights(p, c, b.first, &t)
 	}
 }
 

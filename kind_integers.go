@@ -16,8 +16,50 @@ import (
 //   - Weights times the scales of the values become integers of 15 bits, with one scale for each
 //     row and block, and their products with the values are exact sums again.
 
-// int8Rows is what the rows of a chunk have beside their state.
-type int8Rows struct {
+type integerKind struct{}
+
+func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
+	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
+	return operands{bits: keys, scales: scales}
+}
+
+func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+	_, hi := t.keysOf(b)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, k.bits, k.scales, t.rows, hi)
+}
+
+func (integerKind) values(w *scratch, p *plan, c *chunk, b *part) operands {
+	s := w.ints.packing(p)
+	values, scales := s.values(w.integersOf(p, c, b))
+	w.layoutTyped(s)
+	return operands{bits: values, scales: scales}
+}
+
+// integersOf is the block of a part: of the cache or store, or made of the caller's keys and values.
+func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
+	if p.packed != nil {
+		return p.packed.data[b.place:][:p.packed.block]
+	}
+	return w.int8Block(p, c, b.first)
+}
+
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile, v operands) {
+	w.layout.keys, w.layout.overwrite = Block, st.overwrite // unseen keys have weights of 0
+	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, v.bits, w.alpha,
+		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
+}
+
+// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
+func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
+	every bool) (masked bool) {
+	if every {
+		visible = nil
+	}
+	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
+}
+
+// intScratch is what the rows of a chunk in integers have beside their state.
+type intScratch struct {
 	queries integerRows // rows × roundUp(D, 4)
 	units   []float32   // of the scores of each row
 	factors []float32   // unit·log₂e, or log₂e where scores are natural
@@ -33,7 +75,7 @@ type int8Rows struct {
 }
 
 // fit makes the memory large enough for calls of a plan.
-func (w *int8Rows) fit(p *plan, rows, scores int) {
+func (w *intScratch) fit(p *plan, rows, scores int) {
 	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
@@ -43,8 +85,8 @@ func (w *int8Rows) fit(p *plan, rows, scores int) {
 	}
 }
 
-// checkInt8 validates the option against the keys.
-func (p *plan) checkInt8() error {
+// checkIntegers validates the option against the keys.
+func (p *plan) checkIntegers() error {
 	switch {
 	case p.packed != nil && p.packed.format != I8:
 		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
@@ -58,34 +100,17 @@ func (p *plan) checkInt8() error {
 // maxInt8Dim bounds the products of a sum, each at most 127·127, so that 32 bits hold it.
 const maxInt8Dim = 1 << 16
 
-// decideInt8 says how chunks in integers read their queries, keys and values.
-func (p *plan) decideInt8() {
-	p.queriesInPlace, p.typedRows = false, math.MaxInt
-	if p.packed != nil && p.plainScores() {
-		p.blocks, p.spanRows = Segment/Block, maxTypedRows
-	}
-}
-
 // packing is how keys and values of the call are packed.
-func (w *int8Rows) packing(p *plan) *packedKV {
+func (w *intScratch) packing(p *plan) *packedKV {
 	if p.packed != nil {
 		return p.packed
 	}
 	return &w.blocks.format
 }
 
-// int8BlockOf is the block of integers with key first: of the cache or store, or of the caller's
-// keys and values.
-func (w *scratch) int8BlockOf(p *plan, c *chunk, first int) []byte {
-	if p.packed != nil {
-		return p.blockOf(c, first)
-	}
-	return w.int8Block(p, c, first)
-}
-
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
 // the unit of their scores.
-func (w *int8Rows) quantizeQueries(p *plan, c *chunk, q []float32) {
+func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
 	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
 	w.queries.quantize(c.at*width, c.at, scales, q, c.rows, p.d, p.d, w.row)
 	for r, scale := range scales {
@@ -108,7 +133,7 @@ const hugeQuery = 1. / maxInt8Dim
 
 // quantizeQuery makes integers of a query in w.row, and returns the unit of their products. q is
 // memory for its rotation. Those of a query that is not finite are 0, in the unit of zeros.
-func (w *int8Rows) quantizeQuery(p *plan, q, query []float32) (unit float32, finite bool) {
+func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, finite bool) {
 	for _, factor := range [...]float32{1, hugeQuery} {
 		if p.flip {
 			factor = -factor
@@ -138,7 +163,7 @@ func int8Factor(unit float32) float32 {
 }
 
 // setUnit says in which unit the products of a row are.
-func (w *int8Rows) setUnit(p *plan, row int, unit float32) {
+func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
 		w.factors[row] = int8Factor(unit)
@@ -146,7 +171,7 @@ func (w *int8Rows) setUnit(p *plan, row int, unit float32) {
 }
 
 // scores are the products of rows of queries from one on with the first n packed keys.
-func (w *int8Rows) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
+func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
 	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
@@ -159,4 +184,61 @@ func fillNaN(x []float32) {
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}
+}
+
+// int8Blocks is keys and values of a head of the caller's views as integers, block by block in
+// format I8. As many as maxKeptBytes hold stay until the head is another one, because all chunks of
+// its rows read them; those behind take turns in the last place.
+type int8Blocks struct {
+	format packedKV
+	data   []byte
+	kept   []bool // blocks of the head that are integers
+	b, kv  int    // the head
+	last   int    // the block in the last place, -1 if there is none
+}
+
+// maxKeptBytes bounds what is kept of a head: 32768 tokens of two times 128 elements.
+const maxKeptBytes = 8 << 20
+
+// fit makes the memory large enough for a call, and forgets the blocks of the call before.
+func (x *int8Blocks) fit(p *plan) {
+	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
+		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
+	}
+	n := 0
+	if p.chunksPerHead > 1 {
+		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
+	}
+	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]
+	x.forget(-1, -1)
+}
+
+// forget begins with another head.
+func (x *int8Blocks) forget(b, kv int) {
+	x.b, x.kv, x.last = b, kv, -1
+	clear(x.kept)
+}
+
+// int8Block is the block with key first of the chunk's head, in a call over views.
+func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
+	x, i := &w.ints.blocks, first/Block
+	if x.b != c.b || x.kv != c.kv {
+		x.forget(c.b, c.kv)
+	}
+	place := min(i, len(x.kept))
+	to := x.data[place*x.format.block:][:x.format.block]
+	switch {
+	case place == len(x.kept) && x.last == i, place < len(x.kept) && x.kept[place]:
+		return to
+	case place == len(x.kept):
+		x.last = i
+	default:
+		x.kept[place] = true
+	}
+	from := max(first, c.from)
+	n := min(first+Block, c.keys) - from
+	w.writer.fit(&x.format)
+	w.writer.writeKeys(&x.format, to, from-first, p.k.Data[p.k.offset(c.b, c.kv, from):], p.k.SL, n)
+	w.writer.writeValues(&x.format, to, from-first, p.v.Data[p.v.offset(c.b, c.kv, from):], p.v.SL, n)
+	return to
 }

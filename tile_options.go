@@ -13,13 +13,13 @@ func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (f
 	}
 	u, every := p.scale, ^uint64(0)
 	switch {
-	case p.int8 && p.natural:
+	case p.integers && p.natural:
 		every = w.int8Scores(p, c, first, t, at)
 	case p.softcap > 0:
 		w.softcap(p.softcap, u/p.softcap, t, at)
 		u = 1
 	}
-	if p.int8 {
+	if p.integers {
 		// done
 	} else if p.bias.Data != nil {
 		every = w.addBias(p, c, first, t, at, u)
@@ -51,7 +51,7 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
 	every = ^uint64(0)
 	for r := range t.rows {
-		row, u := c.row+t.row+r, w.int8.units[c.at+t.row+r]
+		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
 		if p.softcap > 0 {
 			softcap(s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN

@@ -1,0 +1,102 @@
+package attn
+
+// A kind is a form of keys or of values, and how kernels read it. It is chosen once a call, in
+// schedule.go. Each kind is a file with the same methods, on a type without fields:
+//
+//	keys, values        find or make what kernels read of some keys of a block
+//	score               the products of a tile's queries with keys
+//	accumulate          the sums of values that a tile's weights weigh
+//
+// The switches of this file are all that the loop in span.go knows of kinds. They are not calls
+// through interfaces or functions, which would make the caller's buffers escape to the heap.
+type kind uint8
+
+const (
+	kindViews    kind = iota // the caller's rows
+	kindPanels               // float32 in the panels of a cache or store
+	kindBits                 // fewer bits in those of a cache or store
+	kindIntegers             // integers of 8 bits, multiplied as such
+	kindLatent               // of values: they are part of keys
+)
+
+// operands are keys or values of a block as kernels read them, from its key 0 on.
+type operands struct {
+	floats []float32 // panels, or rows of the caller
+	bits   []byte    // panels of elements of fewer bits, in the place of floats
+	scales []float32 // one for each key, if the format has scales
+}
+
+// decideKinds chooses the kinds of a call's keys and values.
+func (p *plan) decideKinds() {
+	switch {
+	case p.integers:
+		p.keyKind = kindIntegers
+	case p.packed == nil:
+		p.keyKind = kindViews
+	case p.packed.format == F32:
+		p.keyKind = kindPanels
+	default:
+		p.keyKind = kindBits
+	}
+	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
+		p.valueKind = kindLatent
+	}
+}
+
+// keys finds or makes keys [lo, hi) of a part.
+func (w *scratch) keys(p *plan, c *chunk, b *part) operands {
+	switch p.keyKind {
+	case kindPanels:
+		return panelKind{}.keys(w, p, c, b)
+	case kindBits:
+		return bitKind{}.keys(w, p, c, b)
+	case kindIntegers:
+		return integerKind{}.keys(w, p, c, b)
+	}
+	return viewKind{}.keys(w, p, c, b)
+}
+
+// score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
+func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+	switch p.keyKind {
+	case kindPanels:
+		panelKind{}.score(w, p, c, b, t, k, at)
+	case kindBits:
+		bitKind{}.score(w, p, c, b, t, k, at)
+	case kindIntegers:
+		integerKind{}.score(w, p, c, b, t, k, at)
+	default:
+		viewKind{}.score(w, p, c, b, t, k, at)
+	}
+}
+
+// values finds or makes the values of a part, whose keys are k, and leaves their layout in w.layout.
+func (w *scratch) values(p *plan, c *chunk, b *part, k operands) operands {
+	w.scanned = false
+	switch p.valueKind {
+	case kindPanels:
+		return panelKind{}.values(w, p, c, b)
+	case kindBits:
+		return bitKind{}.values(w, p, c, b)
+	case kindIntegers:
+		return integerKind{}.values(w, p, c, b)
+	case kindLatent:
+		return latentKind{}.values(w, p, c, b, k)
+	}
+	return viewKind{}.values(w, p, c, b)
+}
+
+// accumulate adds the values of a part that a tile's weights weigh to its outputs. Those of the
+// tile's first part are multiplied by w.alpha before, or begin at 0.
+func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, v operands, at int) {
+	switch p.valueKind {
+	case kindBits:
+		bitKind{}.accumulate(w, p, c, st, b, t, v, at)
+	case kindIntegers:
+		integerKind{}.accumulate(w, p, c, st, t, v)
+	case kindLatent:
+		latentKind{}.accumulate(w, p, c, st, b, t, v, at)
+	default:
+		panelKind{}.accumulate(w, p, c, st, b, t, v, at)
+	}
+}

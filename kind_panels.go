@@ -1,0 +1,87 @@
+package attn
+
+import "github.com/seed-1415985d/attn/internal/operand"
+
+// panelKind is float32 in packed order: keys as score reads them, and values as accumulate does.
+type panelKind struct{}
+
+func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
+	keys, _ := p.packed.keys(p.packed.data[b.place:][:p.packed.block])
+	k := elements[float32](keys)
+	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
+	if c.rows <= p.keys.pagedRows {
+		w.pointer = operand.Address(k, 0)
+	}
+	return operands{floats: k}
+}
+
+func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+	lo, hi := t.keysOf(b)
+	if p.pairwise() {
+		w.prefetchPairs(p, c, b, t)
+	}
+	w.queue.pointer = w.pointer
+	from := lo / panel * panel
+	count := (hi - from + panel - 1) / panel
+	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k.floats[from*p.d:], t.rows, p.d, count,
+		&w.queue)
+}
+
+func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) operands {
+	values, _ := p.packed.values(p.packed.data[b.place:][:p.packed.block])
+	v, pointer := elements[float32](values), uintptr(0)
+	if c.rows <= p.values.pagedRows {
+		pointer = operand.Address(v, 0)
+	}
+	w.layoutPanels(p, pointer, c.rows <= p.inOrderRows)
+	return operands{floats: v}
+}
+
+// layoutPanels makes w.layout that of values in panels.
+func (w *scratch) layoutPanels(p *plan, pointer uintptr, inOrder bool) {
+	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
+	w.layout.set(&tuned, pointer, inOrder)
+}
+
+func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v operands,
+	at int) {
+	lo, hi := t.keysOf(b)
+	layout, alpha := &w.layout, w.alpha[at:]
+	layout.keys, layout.overwrite = hi-lo, st.overwrite
+	if lo > t.lo {
+		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
+	}
+	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v.floats[lo*layout.stride:]
+	if !w.allVisible(p, t, at) && !w.allFinite(b, v.floats) {
+		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+		return
+	}
+	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+}
+
+// allFinite reports whether weights of 0 make any value of a part vanish. It looks once, and only
+// for parts of which some row does not see some key.
+func (w *scratch) allFinite(b *part, v []float32) bool {
+	if !w.scanned {
+		w.scanned, w.finite = true, w.scan(b, v)
+	}
+	return w.finite
+}
+
+func (w *scratch) scan(b *part, v []float32) bool {
+	layout := &w.layout
+	if layout.panelStride == panel { // rows, as the caller has them
+		for j := b.lo; j < b.hi; j++ {
+			if !allFinite(v[j*layout.stride:][:layout.cols]) {
+				return false
+			}
+		}
+		return true
+	}
+	for c := 0; c < layout.cols; c += panel {
+		if !allFinite(v[c/panel*layout.panelStride:][b.lo*panel : b.hi*panel]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+package attn
+
+import "github.com/seed-1415985d/attn/internal/operand"
+
+// queries is the queries of a head's rows from one on.
+func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
+	if p.queriesInPlace {
+		h, i := p.locate(c.kv, c.row+row)
+		return p.q.Data[p.q.offset(c.b, h, i):]
+	}
+	return w.q[(c.at+row)*p.d:]
+}
+
+// fullTiles takes the rows of the chunk from row on through the kernels, which see the whole block
+// and whose scores are products and nothing more: most are like that. The kernels are called one
+// after the other, with operands checked once for all tiles and nothing to choose between.
+func (w *scratch) fullTiles(p *plan, c *chunk, st *state, k, v []float32, row int) {
+	d, stride, rows, n := p.d, p.oStride, c.rows-row, min(p.tileRows, c.rows-row)
+	q := w.queries(p, c, row)
+	row += c.at
+	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
+	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	operand.Reads(k, Block*d)
+	w.layout.reads(v)
+	operand.Reads(q, rows*d)
+	operand.Writes(w.s, n*Block)
+	operand.Writes(w.alpha, n)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.UpdatesRows(o, rows, stride, w.layout.cols)
+	w.queue.pointer = w.pointer
+	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &k[0], v: &v[0], d: d,
+		oStride: stride, c: p.c, layout: &w.layout, queue: &w.queue}
+	for r := 0; r < rows; r += n {
+		n := min(n, rows-r)
+		if at := o[r*stride:]; t.add(&q[r*d], &m[r], &l[r], &at[0], n) {
+			clearMasked(st.m[row+r:], at, n, stride)
+		}
+	}
+}
+
+// addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the values
+// of a part that they weigh.
+func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, v operands, at int) {
+	row, masked := c.at+t.row, false
+	every := w.optionScores(p, c, b.first, t, at)
+	if every && v.floats != nil && v.scales == nil {
+		w.layout.keys, w.layout.overwrite = Block, st.overwrite
+		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
+			v.floats, t.rows, p.oStride, &w.layout, p.c)
+	} else {
+		masked = w.weigh(p, c, st, t, v.scales, at, every)
+		w.accumulate(p, c, st, b, t, v, at)
+	}
+	if masked {
+		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
+	}
+}
+
+// weigh makes weights of the scores of a tile, with every if all rows see the whole block, and
+// multiplies them by the scales of values, if these have some. It reports whether some row has seen
+// no score above −Inf.
+func (w *scratch) weigh(p *plan, c *chunk, st *state, t *tile, scales []float32, at int,
+	every bool) (masked bool) {
+	s, row := w.s[at*Block:], c.at+t.row
+	m, l, alpha := st.m[row:], st.l[row:], w.alpha[at:]
+	switch {
+	case p.integers:
+		return w.ints.weigh(s, m, l, alpha, scales, w.visible[at:], row, t.rows, every)
+	case every:
+		masked = softmax(s, m, l, alpha, t.rows, p.c)
+	default:
+		masked = softmaxMasked(s, m, l, alpha, w.visible[at:], t.rows, p.c)
+	}
+	if scales != nil {
+		scaleColumns(s[t.lo:], scales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)
+	}
+	return masked
+}
+
+// allVisible reports whether all rows of a tile see all of its keys, whatever options say.
+func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
+	if !t.uniform || !p.pairwise() {
+		return t.uniform
+	}
+	all := lowBits(t.hi) &^ lowBits(t.lo)
+	for _, visible := range w.visible[at:][:t.rows] {
+		if visible != all {
+			return false
+		}
+	}
+	return true
+}
+
+// clearMasked empties the outputs of rows that have seen no score above −Inf: they
+// were empty before, and a weight of 0 has met a value that may be NaN.
+func clearMasked(m, o []float32, rows, stride int) {
+	for r := range rows {
+		if m[r] == negInf {
+			clear(o[r*stride:][:stride])
+		}
+	}
+}
