@@ -29,6 +29,7 @@ const (
 	kindAckRequest // pieces of a request have arrived
 	kindAckReply   // pieces of a reply have arrived
 	kindRefusal    // the worker takes no more of a request
+	kindName       // a worker asks who has its name, or says since when it has
 	kinds
 )
 
