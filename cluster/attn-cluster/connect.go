@@ -81,7 +81,7 @@ func (c *connection) refusal(link *cluster.NATS) error {
 		err = last
 	}
 	if err != nil {
-		return fmt.Errorf("prefix %s at %s: %w", c.prefix, c.url, err)
+		return fmt.Errorf("prefix %s at %s: %w", c.prefix, cluster.Redact(c.url), err)
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type buffered struct {
 	changed sync.Cond
 	unread  []byte
 	err     error // after what is unread
+	closed  bool
 }
 
 // fill reads until the connection ends.
@@ -49,7 +50,7 @@ func (b *buffered) fill() {
 		b.mu.Lock()
 		b.unread, b.err = append(b.unread, piece[:n]...), err
 		b.changed.Broadcast()
-		for len(b.unread) > mostUnread {
+		for len(b.unread) > mostUnread && !b.closed {
 			b.changed.Wait()
 		}
 		b.mu.Unlock()
@@ -85,4 +86,13 @@ func (b *buffered) Write(from []byte) (n int, err error) {
 		return len(from), nil
 	}
 	return n, err
+}
+
+// Close is that of [net.Conn].
+func (b *buffered) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	return b.Conn.Close()
 }
