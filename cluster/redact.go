@@ -48,8 +48,8 @@ type redactedError struct{ err error }
 func (e *redactedError) Error() string { return Redact(e.err.Error()) }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// splitServers reads addresses with commas between them. One that cannot be read is refused here and
-// not shown, since any part of it may be a password.
+// splitServers reads addresses with commas between them. One that cannot be read is refused here
+// and not shown, since any part of it may be a password.
 func splitServers(list string) (servers []string, err error) {
 	all := strings.Split(list, ",")
 	for i, s := range all {

@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsName makes sure that a worker has its name alone. All that want a name, or have it, listen at
-// one subject. Who wants it asks first whether anybody is there. Two that start at once hear of each
-// other before either has the name, and those that could not, such as on servers that were apart,
-// when they next say that they have it. Of two the earlier one keeps the name.
+// natsName makes sure that a worker has its name alone. All that want a name, or have it, listen
+// at one subject. Who wants it asks first whether anybody is there. Two that start at once hear of
+// each other before either has the name, and those that could not, such as on servers that were
+// apart, when they next say that they have it. Of two the earlier one keeps the name.
 //
 // The subject is one that only workers may publish to, so no client can displace them.
 type natsName struct {

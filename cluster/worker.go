@@ -86,7 +86,8 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
-		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls), threads: make(chan struct{}, c.Threads),
+		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
+		threads: make(chan struct{}, c.Threads),
 		clients: map[clientID]*owner{}}
 	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,

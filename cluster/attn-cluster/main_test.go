@@ -84,9 +84,9 @@ func startServer(t *testing.T, o server.Options) string {
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                               "attn-cluster keeps the keys",
-		"nonsense":                       `attn-cluster: unknown command "nonsense"; attn-cluster help lists them`,
+		"nonsense":                       `unknown command "nonsense"; attn-cluster help lists them`,
 		"serve more":                     `attn-cluster serve: unexpected argument "more"`,
-		"serve":                          "attn-cluster serve: -memory is not set, want how many bytes of",
+		"serve":                          "serve: -memory is not set, want how many bytes of",
 		"serve -memory 64":               "-memory is 64 bytes, want at least a page, 32 KiB, like 8GiB",
 		"serve -memory 31KiB":            "-memory is 31744 bytes, want at least a page",
 		"serve -memory much":             "want a number of bytes like 8GiB, 500MB or 4096",

@@ -94,8 +94,8 @@ func (o *ownServer) options() (*server.Options, error) {
 	return options, nil
 }
 
-// secret is a password or a token of a configuration, which may be quoted or, by mistake, be taken for
-// a variable.
+// secret is a password or a token of a configuration, which may be quoted or, by mistake, be taken
+// for a variable.
 var secret = regexp.MustCompile(`(?i)\b(?:pass|password|token)\b["']?\s*[:=]?\s*["'$]*([^\s"',}]+)`)
 
 // withoutSecrets is what NATS says about a configuration, which quotes from it.

@@ -11,8 +11,8 @@ import (
 )
 
 // Connect lets a client of this process reach a server without the network, and so without TLS. As
-// over a network it reads what the server says before it ends a connection, such as that somebody is
-// unknown: a plain [nats.InProcessServer] waits 10 seconds then, and does not say why.
+// over a network it reads what the server says before it ends a connection, such as that somebody
+// is unknown: a plain [nats.InProcessServer] waits 10 seconds then, and does not say why.
 func Connect(s *server.Server) nats.Option { return nats.InProcessServer(within{s}) }
 
 type within struct{ *server.Server }
