@@ -22,6 +22,8 @@ var (
 	ErrLimit = errors.New("cluster: over a limit")
 	// ErrProtocol: a message is not one of this version of the protocol.
 	ErrProtocol = errors.New("cluster: malformed message")
+	// ErrTaken: another worker has the name.
+	ErrTaken = errors.New("cluster: the name is taken")
 	// ErrInternal: a worker failed in a way that has no other kind.
 	ErrInternal = errors.New("cluster: internal error")
 

@@ -170,7 +170,7 @@ func TestRefusedAttention(t *testing.T) {
 		"a bias of huge size": func(r *attendRequest) {
 			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
 		},
-		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: 1 << 40} },
+		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: most<<1 + 1} },
 	} {
 		_, err := ask(change)
 		refusal{ErrProtocol, ""}.check(t, name, err)
@@ -322,7 +322,7 @@ func TestRefusedFrames(t *testing.T) {
 		refusal
 	}{
 		"kind 0":         {func(f *frame) { f.kind = 0 }, refusal{ErrProtocol, "kind of a frame is 0"}},
-		"kind of none":   {func(f *frame) { f.kind = kinds }, refusal{ErrProtocol, "want 1 to 5"}},
+		"kind of none":   {func(f *frame) { f.kind = kinds }, refusal{ErrProtocol, "want 1 to 6"}},
 		"too long":       {func(f *frame) { f.total = 10 }, refusal{ErrLimit, "10 bytes, want at most"}},
 		"past the end":   {func(f *frame) { f.offset = 5 }, refusal{ErrProtocol, "5 bytes at 5 of"}},
 		"begins outside": {func(f *frame) { f.offset = 10 }, refusal{ErrProtocol, "at 10 of"}},

@@ -16,6 +16,7 @@ type natsServer struct {
 	Service
 	worker string
 	inbox  string // where replies may go
+	name   *natsName
 	stop   chan struct{}
 	wg     sync.WaitGroup
 
@@ -46,20 +47,37 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	}
 	s := &natsServer{NATS: t, Service: service, worker: worker, inbox: t.prefix + ".inbox.",
 		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+	if s.name, err = t.takeName(worker, service.Every); err != nil {
+		return nil, err
+	}
 	requests, err := t.subscribe(t.prefix+".worker."+worker, s.receive)
 	if err != nil {
+		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.announce() })
 	if err != nil {
 		_ = requests.Unsubscribe()
+		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	s.wg.Go(s.announceAlways)
-	return func() {
+	silence := sync.OnceFunc(func() {
 		_, _ = requests.Unsubscribe(), hello.Unsubscribe() // fail only where the connection is closed
+	})
+	s.wg.Go(s.announceAlways)
+	s.wg.Go(func() {
+		select {
+		case <-s.stop:
+		case <-s.name.lost:
+			silence()
+			s.Displaced(s.name.err)
+		}
+	})
+	return func() {
+		silence()
 		close(s.stop)
 		s.wg.Wait()
+		s.name.release()
 	}, nil
 }
 
@@ -71,8 +89,11 @@ func (s *natsServer) announceAlways() {
 	defer tick.Stop()
 	for {
 		s.announce()
+		s.name.say()
 		select {
 		case <-s.stop:
+			return
+		case <-s.name.lost:
 			return
 		case now := <-tick.C:
 			s.mu.Lock()

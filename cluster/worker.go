@@ -56,6 +56,7 @@ type Worker struct {
 	stop      func()
 	done      chan struct{}
 	wg        sync.WaitGroup
+	displaced chan error
 	running   chan struct{} // has one for each call,
 	threads   chan struct{} // and one for each that computes
 
@@ -79,18 +80,19 @@ type owner struct {
 // leaseTicks is how many times the janitor looks during a lease.
 const leaseTicks = 10
 
-// NewWorker starts a worker.
+// NewWorker starts a worker. If another one has its name, the error wraps [ErrTaken].
 func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
-		running: make(chan struct{}, c.Calls), threads: make(chan struct{}, c.Threads),
+		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
+		threads: make(chan struct{}, c.Threads),
 		clients: map[clientID]*owner{}}
 	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
-		Malformed: func() { w.malformed.Add(1) }})
+		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +117,10 @@ func (w *Worker) Close() {
 		w.drop(id)
 	}
 }
+
+// Displaced gives an error that wraps [ErrTaken] if another worker turns out to have the name, as
+// it may after NATS servers could not reach each other. This one answers no more calls: close it.
+func (w *Worker) Displaced() <-chan error { return w.displaced }
 
 // Status is what the worker announces.
 func (w *Worker) Status() Status {
