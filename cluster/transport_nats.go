@@ -217,11 +217,7 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 	}
 	t.calls[id] = c
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		delete(t.calls, id)
-		t.mu.Unlock()
-	}()
+	defer t.forget(id)
 	reply := t.inbox + strconv.FormatUint(id, 36)
 	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kindRequest, id: id}, request, &c.flow)
 	if err != nil {
@@ -235,7 +231,14 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 	}
 }
 
-// receive takes what comes to the inbox: replies, acknowledgements, and that nobody listens.
+// forget drops what still comes for a call.
+func (t *NATS) forget(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, id)
+}
+
+// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that nobody listens.
 func (t *NATS) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
 	if err != nil {
@@ -269,6 +272,7 @@ func (t *NATS) receive(m *nats.Msg) {
 func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	complete, err := c.in.add(f)
 	if err != nil || complete {
+		t.forget(f.id) // what comes late must not be written to memory that the caller has
 		c.finish(c.in.data, err)
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
