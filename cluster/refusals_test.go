@@ -94,10 +94,10 @@ func TestRefusedRequests(t *testing.T) {
 	} {
 		x.check(t, name, ask(x.request))
 	}
-	w.layers += maxLayers
+	w.kept.layers += maxLayers
 	refusal{ErrLimit, "2 more are wanted, want at most 1048576"}.check(t, "a layer above all",
 		ask(create(func(r *createRequest) { r.copy = 2 })))
-	w.layers -= maxLayers
+	w.kept.layers -= maxLayers
 	must(t, ask(create(func(r *createRequest) { r.copy = 2 })))
 	refusal{ErrLimit, "2 copies are here, want at most 2"}.check(t, "a third copy",
 		ask(create(func(r *createRequest) { r.copy = 3 })))

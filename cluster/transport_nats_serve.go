@@ -17,9 +17,10 @@ type natsServer struct {
 	worker string
 	inbox  string // where replies may go
 	stop   chan struct{}
-	wg     sync.WaitGroup
+	wg     sync.WaitGroup // of what runs, callbacks of the connection too
 
 	mu       sync.Mutex
+	stopped  bool                     // nothing begins any more
 	requests map[natsKey]*natsRequest // that arrive in pieces,
 	bytes    int                      // of all of these
 	replies  map[natsKey]*flow        // that leave in pieces
@@ -46,21 +47,39 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	}
 	s := &natsServer{NATS: t, Service: service, worker: worker, inbox: t.prefix + ".inbox.",
 		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
-	requests, err := t.subscribe(t.prefix+".worker."+worker, s.receive)
+	requests, err := t.subscribe(t.prefix+".worker."+worker, func(m *nats.Msg) {
+		s.unlessStopped(func() { s.receive(m) })
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.announce() })
+	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.unlessStopped(s.announce) })
 	if err != nil {
 		_ = requests.Unsubscribe()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	s.wg.Go(s.announceAlways)
 	return func() {
+		s.mu.Lock()
+		s.stopped = true
+		s.mu.Unlock()
 		_, _ = requests.Unsubscribe(), hello.Unsubscribe() // fail only where the connection is closed
 		close(s.stop)
 		s.wg.Wait()
 	}, nil
+}
+
+// unlessStopped runs a callback that stopping waits for, or nothing if that has begun.
+func (s *natsServer) unlessStopped(f func()) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	f()
 }
 
 func (s *natsServer) announce() { _ = s.conn.Publish(s.prefix+".status", s.Status()) }
@@ -162,7 +181,8 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	}
 }
 
-// answer lets the worker handle a request, and sends what it says.
+// answer lets the worker handle a request, and sends what it says. It is called by a callback that
+// stopping waits for.
 func (s *natsServer) answer(key natsKey, request []byte) {
 	s.wg.Go(func() {
 		s.Handle(request, func(reply []byte) { s.reply(key, reply) })

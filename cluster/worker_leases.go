@@ -60,22 +60,3 @@ func (w *Worker) endLeases() {
 		}
 	}
 }
-
-// drop frees everything of a client.
-func (w *Worker) drop(client clientID) {
-	w.mu.Lock()
-	o := w.clients[client]
-	if o == nil {
-		w.mu.Unlock()
-		return
-	}
-	delete(w.clients, client)
-	w.copies -= len(o.copies)
-	for _, p := range o.copies {
-		w.layers -= p.shape.layers
-	}
-	w.mu.Unlock()
-	for _, p := range o.copies {
-		p.release()
-	}
-}
