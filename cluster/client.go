@@ -52,8 +52,15 @@ func (c *ClientConfig) complete() error {
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)
 	}
+	for _, wait := range []*time.Duration{&c.Patience, &c.Gone, &c.Lease, &c.Timeout} {
+		*wait = min(*wait, longestWait)
+	}
 	return nil
 }
+
+// longestWait is as good as for ever, several of it are a time.Duration, and it travels as
+// milliseconds in 32 bits.
+const longestWait = 30 * 24 * time.Hour
 
 // Client finds workers, and gives out sequences whose tokens they keep. It is safe for concurrent
 // use.

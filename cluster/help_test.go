@@ -36,7 +36,7 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, err)
 	t.Cleanup(func() { embedded.Stop(s) })
 	b := &bench{TB: t, url: s.ClientURL(), memory: 1 << 30, workers: map[string]*Worker{},
-		links: map[string]*NATS{}, rand: rand.New(rand.NewPCG(1, 2))}
+		links: map[string]*NATS{}, rand: quickRand()}
 	for i := range workers {
 		b.start(fmt.Sprint("w", i))
 	}
@@ -51,6 +51,8 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, b.client.Wait(context.Background(), workers))
 	return b
 }
+
+func quickRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

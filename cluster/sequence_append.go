@@ -80,6 +80,9 @@ func empty(x *attn.Tensor) bool {
 // appendAll appends, and makes room where no worker of a part has memory left.
 func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
 	length := s.Len(layer)
+	if k.L > most-length {
+		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length, most)
+	}
 	for {
 		full, err := s.appendSome(ctx, layer, length, k, v)
 		if full == nil || !errors.Is(err, attn.ErrCapacity) {
@@ -97,7 +100,7 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	k, v attn.Tensor) (*sequencePart, error) {
 	s.change.RLock()
 	defer s.change.RUnlock()
-	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.values())
+	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
 	s.mu.Lock()
 	now, at := s.lengths[layer], s.taken[layer]-length
 	s.mu.Unlock()
@@ -107,7 +110,7 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	}
 	for at < k.L {
 		position := (length + at) % s.tokens
-		n := min(k.L-at, s.tokens-position, max(1, s.client.config.Chunk/perToken))
+		n := min(k.L-at, s.tokens-position, max(1, int(int64(s.client.config.Chunk)/perToken)))
 		p, err := s.part(ctx, (length+at)/s.tokens)
 		if err != nil {
 			return nil, err
@@ -160,6 +163,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	c := s.client
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		hope := false
 		for _, worker := range rank(c.takers(), s.id, i) {
 			if len(p.copies) == c.config.Copies {
 				break
@@ -167,13 +171,13 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 			if x, err := s.create(ctx, p, worker); err == nil {
 				p.copies = append(p.copies, x)
 			} else {
-				last = err
+				last, hope = err, hope || transient(err)
 			}
 		}
 		if len(p.copies) > 0 {
 			break
 		}
-		if last != nil && !transient(last) {
+		if last != nil && !hope {
 			return nil, last
 		}
 		select {
@@ -209,16 +213,6 @@ func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (
 	x.made = true
 	c.mu.Unlock()
 	return x, nil
-}
-
-// transient reports whether the same request may work later, or elsewhere.
-func transient(err error) bool {
-	for _, kind := range []error{ErrUnavailable, ErrBusy, ErrProtocol, errNobody, ErrInternal} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
 }
 
 // outcome is what became of a request to a copy.

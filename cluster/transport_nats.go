@@ -48,10 +48,9 @@ type NATS struct {
 	next   atomic.Uint64
 	sub    *nats.Subscription
 
-	mu      sync.Mutex
-	calls   map[uint64]*natsCall
-	refused map[string]error // what permissions there are not, by subject
-	closed  error
+	mu     sync.Mutex
+	calls  map[uint64]*natsCall
+	closed error
 }
 
 const (
@@ -83,7 +82,7 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 		return nil, fail(ErrLimit, "NATSConfig.MaxMessage is %d, want 1024 to %d", c.MaxMessage, 1<<30)
 	}
 	t := &NATS{prefix: c.Prefix, most: c.MaxMessage, calls: map[uint64]*natsCall{},
-		refused: map[string]error{}, inbox: c.Prefix + ".inbox." + newToken() + "."}
+		inbox: c.Prefix + ".inbox." + newToken() + "."}
 	t.next.Store(mrand.Uint64() >> 1)
 	if err := t.connect(c); err != nil {
 		return nil, fmt.Errorf("%w: connecting to %s: %w", ErrUnavailable, c.URL, err)
@@ -161,23 +160,22 @@ func (t *NATS) failAll(err error) {
 }
 
 // noteError takes an error that the server sent for no call in particular. If it is that something
-// may not be published, calls to there end with it, now and later.
+// may not be published, calls to there end with it; if replies may not come, all do, now and later.
 func (t *NATS) noteError(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
+	denied := fmt.Errorf("%w: %w: %w", ErrUnavailable, errDenied, err)
+	deaf := strings.Contains(err.Error(), "Subscription")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.calls {
-		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		if deaf || strings.Contains(err.Error(), `"`+c.subject+`"`) {
+			c.finish(nil, denied)
 		}
 	}
-	if strings.Contains(err.Error(), "Subscription") {
-		for _, c := range t.calls {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
-		}
-		t.closed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if deaf {
+		t.closed = denied
 	}
 }
 

@@ -22,7 +22,7 @@ type natsServer struct {
 	mu       sync.Mutex
 	stopped  bool                     // nothing begins any more
 	requests map[natsKey]*natsRequest // that arrive in pieces,
-	bytes    int                      // of all of these
+	bytes    int64                    // of all of these
 	replies  map[natsKey]*flow        // that leave in pieces
 }
 
@@ -108,7 +108,7 @@ func (s *natsServer) announceAlways() {
 // forget drops a request of which not all has come. The lock is held.
 func (s *natsServer) forget(key natsKey) {
 	if r := s.requests[key]; r != nil {
-		s.bytes -= r.total
+		s.bytes -= int64(r.total)
 		delete(s.requests, key)
 	}
 }
@@ -150,16 +150,16 @@ func (s *natsServer) refuse(key natsKey, err error) {
 // receivePiece takes a piece of a request that has several.
 func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	s.mu.Lock()
-	if f.offset == 0 && s.requests[key] == nil && s.bytes+f.total <= assembling*s.most {
+	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= assembling*int64(s.most) {
 		s.requests[key] = &natsRequest{incoming: incoming{total: f.total}}
-		s.bytes += f.total
+		s.bytes += int64(f.total)
 	}
-	r := s.requests[key]
+	r, arriving := s.requests[key], s.bytes
 	if r == nil || f.total != r.total {
 		s.mu.Unlock()
 		if f.offset == 0 {
-			s.refuse(key, fail(ErrLimit, "requests of %d bytes in all are arriving, want at most %d",
-				s.most*assembling, s.most*assembling))
+			s.reply(key, errorReply(fail(ErrBusy, "requests of %d bytes in all are arriving, and one of "+
+				"%d, want at most %d", arriving, f.total, int64(s.most)*assembling)))
 		}
 		return
 	}

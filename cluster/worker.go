@@ -39,6 +39,9 @@ func (c *WorkerConfig) complete() error {
 		c.Announce) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
+	c.Memory = min(c.Memory, mostAmount)
+	c.Threads = min(c.Threads, 1<<16)
+	c.Lease, c.Announce = min(c.Lease, longestWait), min(c.Announce, longestWait)
 	return checkName("WorkerConfig.Name", c.Name)
 }
 
