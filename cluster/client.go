@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -123,29 +124,30 @@ func NewClient(t Transport, c ClientConfig) (*Client, error) {
 	return x, nil
 }
 
-// Close releases all sequences, as well as can be in a second, and ends what goes on in the
-// background. The transport stays open.
+// Close releases all sequences, as well as can be in a second, and ends their calls and what goes on
+// in the background. The transport stays open.
 func (c *Client) Close() {
 	c.mu.Lock()
 	closed := c.closed
 	c.closed = true
-	var all []*Sequence
-	for s := range c.sequences {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Keys(c.sequences))
 	c.mu.Unlock()
 	if closed {
 		return
 	}
 	for _, s := range all {
-		s.Release()
+		s.end()
 	}
 	c.unwatch()
 	c.cancel()
 	c.wg.Wait()
+	c.mu.Lock()
+	clear(c.sequences)
+	clear(c.copies)
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.renewAll(ctx) // which frees what releases did not
+	c.renewAll(ctx) // which says that there are no copies any more
 }
 
 // heard takes an announcement.
@@ -322,7 +324,7 @@ func (c *Client) free(copies []*partCopy) {
 		c.forget(x)
 		ids[x.worker] = append(ids[x.worker], x.id)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Patience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.config.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for worker, copies := range ids {
@@ -332,6 +334,13 @@ func (c *Client) free(copies []*partCopy) {
 		})
 	}
 	wg.Wait()
+}
+
+// freeSoon frees copies beside everything else.
+func (c *Client) freeSoon(copies []*partCopy) {
+	if len(copies) > 0 {
+		c.background(func() { c.free(copies) })
+	}
 }
 
 // background runs f beside everything else, and not at all if the client is closed.

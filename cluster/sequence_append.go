@@ -20,26 +20,25 @@ func now() time.Time { return time.Now() }
 // part. A copy that did not take them while another one did is made again in the background. If it
 // returns an error, the layer has the tokens that it had before.
 func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) error {
-	ctx, cancel := s.client.limit(ctx)
-	defer cancel()
-	if err := s.check(ctx, layer); err != nil {
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(layer); err != nil {
 		return err
 	}
 	if err := s.checkTokens(&k, &v); err != nil {
 		return err
 	}
-	s.layers[layer].Lock()
-	defer s.layers[layer].Unlock()
-	if err := s.mend(ctx); err != nil { // what another append has left meanwhile
-		return err
+	if err := s.layers[layer].own(ctx); err != nil {
+		return s.orReleased(err)
 	}
-	err := s.appendAll(ctx, layer, k, v)
-	if err != nil {
+	defer s.layers[layer].disown()
+	if err := s.appendAll(ctx, layer, k, v); err != nil {
 		s.mu.Lock()
 		s.broken = true
 		s.mu.Unlock()
+		return s.orReleased(err)
 	}
-	return err
+	return nil
 }
 
 // checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no
@@ -79,6 +78,9 @@ func empty(x *attn.Tensor) bool {
 
 // appendAll appends, and makes room where no worker of a part has memory left.
 func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
+	if err := s.mend(ctx); err != nil {
+		return err
+	}
 	length := s.Len(layer)
 	if k.L > most-length {
 		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length, most)
@@ -98,8 +100,10 @@ func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) e
 // A message is of one part. With an error it returns the part that has it.
 func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	k, v attn.Tensor) (*sequencePart, error) {
-	s.change.RLock()
-	defer s.change.RUnlock()
+	if err := s.shareMended(ctx); err != nil {
+		return nil, err
+	}
+	defer s.change.unshare()
 	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
 	s.mu.Lock()
 	now, at := s.lengths[layer], s.taken[layer]-length
@@ -131,6 +135,32 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	return nil, nil
 }
 
+// shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
+// a moment first.
+func (s *Sequence) shareMended(ctx context.Context) error {
+	s.mu.Lock()
+	pause := s.pause
+	s.mu.Unlock()
+	if pause != nil {
+		select {
+		case <-pause.Done():
+		case <-ctx.Done():
+		}
+	}
+	for {
+		if err := s.mend(ctx); err != nil {
+			return err
+		}
+		if err := s.change.share(ctx); err != nil {
+			return err
+		}
+		if !s.isBroken() {
+			return nil
+		}
+		s.change.unshare()
+	}
+}
+
 // gatherTokens copies tokens out of a view, the heads of each side by side.
 func gatherTokens(x *attn.Tensor, at, n int) []float32 {
 	out := make([]float32, 0, n*x.H*x.D)
@@ -144,18 +174,16 @@ func gatherTokens(x *attn.Tensor, at, n int) []float32 {
 
 // part is a part by number, which is made if it is the next one.
 func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
-	s.grow.Lock()
-	defer s.grow.Unlock()
+	if err := s.grow.own(ctx); err != nil {
+		return nil, err
+	}
+	defer s.grow.disown()
 	s.mu.Lock()
 	var p *sequencePart
 	if i < len(s.parts) {
 		p = s.parts[i]
 	}
-	released := s.released
 	s.mu.Unlock()
-	if released {
-		return nil, fail(attn.ErrClosed, "the sequence was released")
-	}
 	if p != nil {
 		return p, nil
 	}
@@ -188,8 +216,15 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 		}
 	}
 	s.mu.Lock()
-	s.parts = append(s.parts, p)
+	released := s.released
+	if !released {
+		s.parts = append(s.parts, p)
+	}
 	s.mu.Unlock()
+	if released {
+		s.client.freeSoon(p.copies)
+		return nil, s.orReleased(nil)
+	}
 	return p, nil
 }
 

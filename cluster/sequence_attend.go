@@ -21,9 +21,9 @@ import (
 // [*LostError].
 func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	opt *attn.Options) error {
-	ctx, cancel := s.client.limit(ctx)
-	defer cancel()
-	if err := s.check(ctx, layer); err != nil {
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(layer); err != nil {
 		return err
 	}
 	if opt == nil {
@@ -33,13 +33,14 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	if err != nil {
 		return err
 	}
+	s.mendSoon()
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
 	var done []*attn.State
 	for first := 0; first < q.L; first += c.rows {
 		state, err := c.step(ctx, first, min(c.rows, q.L-first))
 		if err != nil {
-			return err
+			return s.orReleased(err)
 		}
 		done = append(done, state)
 	}
@@ -71,6 +72,7 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt, offset: opt.Offset,
 		window: clampWindow(opt.Window)}
 	s.mu.Lock()
+	released := s.released
 	c.keys = s.lengths[layer]
 	for _, p := range s.parts {
 		if keys := min(s.tokens, c.keys-p.index*s.tokens); keys > 0 {
@@ -78,6 +80,9 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 		}
 	}
 	s.mu.Unlock()
+	if released {
+		return nil, s.orReleased(nil)
+	}
 	if err := c.checkOptions(); err != nil {
 		return nil, err
 	}

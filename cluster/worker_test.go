@@ -19,7 +19,7 @@ func TestCloseBesideCalls(t *testing.T) {
 		"NATS": func() Transport { return b.dial() }, "loop": func() Transport { return new(loop) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 30 {
+			for range 15 {
 				closeBesideCalls(t, link(), b.dial())
 			}
 		})
