@@ -133,8 +133,8 @@ func FuzzReadRequest(f *testing.F) {
 		for _, id := range all {
 			w.drop(id)
 		}
-		if s := w.Status(); s.Used != 0 || s.Copies != 0 || w.layers != 0 {
-			t.Fatalf("%+v is left, and %d layers", s, w.layers)
+		if s := w.Status(); s.Used != 0 || s.Copies != 0 || w.kept.layers != 0 {
+			t.Fatalf("%+v is left, and %d layers", s, w.kept.layers)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, err)
 	t.Cleanup(func() { embedded.Stop(s) })
 	b := &bench{TB: t, url: s.ClientURL(), memory: 1 << 30, workers: map[string]*Worker{},
-		links: map[string]*NATS{}, rand: rand.New(rand.NewPCG(1, 2))}
+		links: map[string]*NATS{}, rand: quickRand()}
 	var names []string
 	for i := range workers {
 		names = append(names, fmt.Sprint("w", i))
@@ -55,6 +55,8 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, b.client.Wait(context.Background(), workers))
 	return b
 }
+
+func quickRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -49,10 +49,9 @@ type NATS struct {
 	next   atomic.Uint64
 	sub    *nats.Subscription
 
-	mu      sync.Mutex
-	calls   map[uint64]*natsCall
-	refused map[string]error // what permissions there are not, by subject
-	closed  error
+	mu     sync.Mutex
+	calls  map[uint64]*natsCall
+	closed error
 }
 
 const (
@@ -84,7 +83,7 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 		return nil, fail(ErrLimit, "NATSConfig.MaxMessage is %d, want 1024 to %d", c.MaxMessage, 1<<30)
 	}
 	t := &NATS{prefix: c.Prefix, most: c.MaxMessage, calls: map[uint64]*natsCall{},
-		refused: map[string]error{}, inbox: c.Prefix + ".inbox." + newToken() + "."}
+		inbox: c.Prefix + ".inbox." + newToken() + "."}
 	t.next.Store(mrand.Uint64() >> 1)
 	servers, err := splitServers(c.URL)
 	if err != nil {
@@ -160,23 +159,22 @@ func (t *NATS) failAll(err error) {
 }
 
 // noteError takes an error that the server sent for no call in particular. If it is that something
-// may not be published, calls to there end with it, now and later.
+// may not be published, calls to there end with it; if replies may not come, all do, now and later.
 func (t *NATS) noteError(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
+	denied := fmt.Errorf("%w: %w: %w", ErrUnavailable, errDenied, err)
+	deaf := strings.Contains(err.Error(), "Subscription")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.calls {
-		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		if deaf || strings.Contains(err.Error(), `"`+c.subject+`"`) {
+			c.finish(nil, denied)
 		}
 	}
-	if strings.Contains(err.Error(), "Subscription") {
-		for _, c := range t.calls {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
-		}
-		t.closed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if deaf {
+		t.closed = denied
 	}
 }
 
@@ -222,11 +220,7 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 	}
 	t.calls[id] = c
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		delete(t.calls, id)
-		t.mu.Unlock()
-	}()
+	defer t.forget(id)
 	reply := t.inbox + strconv.FormatUint(id, 36)
 	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kind, id: id}, message, &c.flow)
 	if err != nil {
@@ -240,7 +234,14 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 	}
 }
 
-// receive takes what comes to the inbox: replies, acknowledgements, and that nobody listens.
+// forget drops what still comes for a call.
+func (t *NATS) forget(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, id)
+}
+
+// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that nobody listens.
 func (t *NATS) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
 	if err != nil {
@@ -276,6 +277,7 @@ func (t *NATS) receive(m *nats.Msg) {
 func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	complete, err := c.in.add(f)
 	if err != nil || complete {
+		t.forget(f.id) // what comes late must not be written to memory that the caller has
 		c.finish(c.in.data, err)
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
