@@ -58,7 +58,8 @@ func extremeInt8Problem(r *rand.Rand, s shape) *problem {
 	return p
 }
 
-// mustBeInt8ByDefinition: every way to compute attention in integers has the bits of the definition.
+// mustBeInt8ByDefinition: every way to compute attention in integers has the bits of the
+// definition.
 func (p *problem) mustBeInt8ByDefinition(t *testing.T) {
 	t.Helper()
 	want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
@@ -89,8 +90,8 @@ func TestInt8IsItsDefinition(t *testing.T) {
 	}
 }
 
-// FuzzInt8: with empty rows and units of any size, every way has the bits of the definition on every
-// implementation.
+// FuzzInt8: with empty rows and units of any size, every way has the bits of the definition on
+// every implementation.
 func FuzzInt8(f *testing.F) {
 	seedInputs(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -345,8 +346,8 @@ func TestSinksBesideScoresThatOverflow(t *testing.T) {
 	}
 }
 
-// A power of 2 may stand in the query or in Scale, with the same bits, even where the rotation of the
-// query overflows.
+// A power of 2 may stand in the query or in Scale, with the same bits, even where the rotation of
+// the query overflows.
 func TestInt8HugeQueries(t *testing.T) {
 	forEachInt8Way(t, func(t *testing.T, latent bool, attend attender) {
 		r := random("huge queries")
@@ -434,7 +435,8 @@ func TestInt8KeysBeyondTheDomain(t *testing.T) {
 			fillWith(p.k.row(0, 0, 20), most)
 			p.opt = Options{Int8: true, Causal: TopLeft}
 			for i, e := range p.solve(t, Attend).o {
-				if sees := overflows && i/d >= 20; sees != (e != e) || !sees && !(math.Abs(float64(e)-1) < 1e-3) {
+				sees, isOne := overflows && i/d >= 20, math.Abs(float64(e)-1) < 1e-3
+				if sees != (e != e) || !sees && !isOne {
 					t.Fatalf("a key of %v: output %d of query %d is %v", most, i%d, i/d, e)
 				}
 			}
