@@ -85,7 +85,8 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 		h, _ := p.locate(c.kv, c.row+r)
 		sink.m[r], sink.l[r] = p.sinks[h], 1
 		m := float32(total.m[row] * w.unitOf(p, row))
-		if w.natural[row] = m <= math.MaxFloat32; w.natural[row] {
+		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		if w.natural[row] {
 			total.m[row] = m
 		} else {
 			sink.m[r], sink.l[r] = negInf, 0
