@@ -88,7 +88,7 @@ func (s *State) Reset() {
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
 // the Scale, or with Int8 of the Scale times the scale of the row's query. The first Update decides
 // which the state has. An Update in another unit brings both to natural units, with one rounding of
-// each maximum.
+// each maximum; what overflows there becomes the largest number.
 //
 // Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
 // An Update over values that are not, or the other way round, first rotates the outputs so far,
