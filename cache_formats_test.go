@@ -597,7 +597,8 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 	st := r.node(0, segments)
 	lse = f32.FMA(st.m[0], r.unit, f32.Log(st.l[0]))
 	m := float32(st.m[0] * r.unit)
-	if r.opt.Sinks != nil && st.l[0] != 0 && m <= math.MaxFloat32 { // beyond it a sink is nothing
+	if r.opt.Sinks != nil && st.l[0] != 0 && !(m > math.MaxFloat32 &&
+		r.opt.Sinks[r.h] <= math.MaxFloat32) { // beside infinity a number is nothing
 		st.m[0] = m
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
 	}

@@ -76,8 +76,8 @@ func (w *scratch) merge(p *plan, total, part *state, rows int) {
 }
 
 // mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
-// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in natural
-// units stay as they are: beside it a sink's share is 0.
+// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
+// natural units stay as they are: beside it a sink's share is 0.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.part
 	for r := range c.rows {
@@ -85,7 +85,8 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 		h, _ := p.locate(c.kv, c.row+r)
 		sink.m[r], sink.l[r] = p.sinks[h], 1
 		m := float32(total.m[row] * w.unitOf(p, row))
-		if w.natural[row] = m <= math.MaxFloat32; w.natural[row] {
+		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		if w.natural[row] {
 			total.m[row] = m
 		} else {
 			sink.m[r], sink.l[r] = negInf, 0
@@ -101,8 +102,8 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	}
 }
 
-// toNatural brings the maxima of rows from a unit to natural units. Those that overflow there become
-// the largest number, so that what their rows have seen still counts.
+// toNatural brings the maxima of rows from a unit to natural units. Those that overflow there
+// become the largest number, so that what their rows have seen still counts.
 func (s *state) toNatural(at, rows int, unit float32) {
 	if unit == 1 {
 		return

@@ -17,8 +17,8 @@ type travelPlay struct {
 	states     [3]*State
 }
 
-// FuzzStateTravels: whatever calls have made of a State, its binary form is read, and gives an equal
-// one.
+// FuzzStateTravels: whatever calls have made of a State, its binary form is read, and gives an
+// equal one.
 func FuzzStateTravels(f *testing.F) {
 	fuzzPlays(f, func(t *testing.T, c *trial) {
 		p := &travelPlay{T: t, trial: c, b: 1 + c.IntN(2), h: 2 * (1 + c.IntN(2)), l: 1 + c.IntN(3),
