@@ -61,7 +61,6 @@ func (p *plan) clearRows(c *chunk, n int) {
 
 // addSegments computes the keys of several segments, and merges them.
 func (w *scratch) addSegments(p *plan, c *chunk) {
-	w.tree.begin()
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
 		w.part.begin(c.allRows())
@@ -78,6 +77,9 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
 	w.ints.bad = w.ints.bad[:0]
+	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
+		w.units.own = w.ints.units
+	}
 	if p.queriesInPlace {
 		return
 	}
@@ -168,10 +170,6 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
-		unit := p.unit
-		if p.integers {
-			unit = w.unitOf(p, c.at+r)
-		}
-		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, unit, f32.Log(l))
+		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, w.units.of(c.at+r), f32.Log(l))
 	}
 }

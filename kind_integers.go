@@ -157,16 +157,11 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
 }
 
-// int8Factor is the factor of powers of 2 in a unit: finite, as the unit is.
-func int8Factor(unit float32) float32 {
-	return float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
-}
-
 // setUnit says in which unit the products of a row are.
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = int8Factor(unit)
+		w.factors[row] = factorOf(unit)
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_typed
+		state state_binary state_sequence state_nodes pool matmul matmul_pack matmul_typed
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent weights merge
+	{Name: "engine", Files: `chunk prefix_group span tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent weights tree
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants

@@ -62,27 +62,26 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		return repeated(make([]float32, d), 1<<20, 1<<10, l, d)
 	}
 	// its rows must not be touched
-	full := func(keys int) stateNode {
-		return stateNode{nodeKeys: nodeKeys{keys: keys, open: keys%Segment != 0}}
-	}
-	for _, nodes := range [][]stateNode{nil, {full(Segment)}, {full(5)}, {full(3 * Segment)}} {
+	full := func(keys int) nodeList { return nodeList{{keys: keys, open: keys%Segment != 0}} }
+	for _, nodes := range []nodeList{nil, full(Segment), full(5), full(3 * Segment)} {
 		s, err := newState()
 		must(t, err)
-		if s.nodes = slices.Clone(nodes); len(nodes) > 0 {
-			s.keys, s.unit = nodes[0].keys, 3
+		s.tree = tree{shape: slices.Clone(nodes), rows: make([]nodeRows, len(nodes))}
+		if len(nodes) > 0 {
+			s.keys, s.units.all = nodes[0].keys, 3
 		}
 		keys := s.keys
 		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
-		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, unit: 1,
-			nodes: []stateNode{full(1)}, sinks: make([]float32, 1<<10)}))
+		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, units: units{all: 1},
+			tree: tree{shape: full(1), rows: make([]nodeRows, 1)}, sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))
 		}
-		if s.Keys() != keys || len(s.sinks) != 0 || len(s.nodes) != len(nodes) || len(nodes) > 0 &&
-			(s.unit != 3 || s.nodes[0].nodeKeys != nodes[0].nodeKeys) {
+		if s.Keys() != keys || len(s.sinks) != 0 || !slices.Equal(s.tree.shape, nodes) ||
+			len(nodes) > 0 && s.units.all != 3 {
 			t.Errorf("the state of %d keys has %d, unit %v, %d nodes and %d sinks after a refusal", keys,
-				s.Keys(), s.unit, len(s.nodes), len(s.sinks))
+				s.Keys(), s.units.all, len(s.tree.shape), len(s.sinks))
 		}
 	}
 }

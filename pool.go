@@ -445,7 +445,6 @@ func (j *job) finish(w *scratch, c *chunk, i int) {
 		w.loadQueries(p, c) // weights need the scores again, and integers the units of rows
 	}
 	w.total.reset(rows, p.oStride)
-	w.tree.begin()
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(i, first/Segment)
 		w.part.copy(&st, rows, p.oStride)

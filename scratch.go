@@ -1,9 +1,6 @@
 package attn
 
-import (
-	"math/bits"
-	"sync"
-)
+import "sync"
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {
@@ -49,6 +46,7 @@ type scratch struct {
 	total   state         // merged segments
 	part    state         // the segment at hand
 	tree    tree          // of segments before it, if there are several
+	units   units         // of the rows of the chunk at hand
 	alpha   []float32     // what softmax tells accumulate; x of merge
 	beta    []float32     // y of merge
 	natural []bool        // rows whose maxima are in natural units since sinks were merged
@@ -76,7 +74,6 @@ type scratch struct {
 // sizes are what the scratch of a plan depends on.
 type sizes struct {
 	rows, scores, d, oStride int
-	levels                   int  // of the tree of segments
 	packs                    bool // keys and values
 	ints                     bool // of a call in integers
 }
@@ -92,11 +89,8 @@ func (w *scratch) fit(p *plan) {
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
-	if p.lk > Segment {
-		want.levels = bits.Len(uint((p.lk-1)/Segment)) + 1
-	}
 	if f := &w.fitted; f.rows < want.rows || f.scores < want.scores || f.d < want.d ||
-		f.oStride < want.oStride || f.levels < want.levels || !f.packs && want.packs ||
+		f.oStride < want.oStride || !f.packs && want.packs ||
 		!f.ints && want.ints {
 		w.grow(p, want)
 	}
@@ -112,9 +106,6 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.q = grow(w.q, rows*p.d)
 	w.total.grow(rows, p.oStride)
 	w.part.grow(rows, p.oStride)
-	for range want.levels - len(w.tree.levels) {
-		w.tree.levels = append(w.tree.levels, state{}) // without memory until a node waits there
-	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
 	w.s = grow(w.s, want.scores*Block)

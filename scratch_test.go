@@ -47,13 +47,13 @@ func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 		w.fit(&p)
 		w.attendChunk(&p, 0, 1)
 		got := 0
-		for _, level := range w.tree.levels {
-			if level.o != nil {
+		for _, x := range append(w.tree.rows, w.tree.spare...) {
+			if x.o != nil {
 				got++
 			}
 		}
 		if got != want {
-			t.Errorf("%d segments: %d levels of the tree have memory, want %d", segments, got, want)
+			t.Errorf("%d segments: %d nodes of the tree have memory, want %d", segments, got, want)
 		}
 	}
 }

@@ -32,12 +32,10 @@ import (
 type State struct {
 	stateShape
 
-	nodes []stateNode // in the order of their keys
-	spare []nodeRows  // memory of nodes that there were, or will be
-	unit  float32     // of the maxima: of the first Update's scores; 0 if there was none
-	units []float32   // of each row's maxima, after Updates with Integers; else empty
+	tree  tree
+	units units // of the maxima: of the first Update's scores
 
-	rotated bool // outputs are sums of rotated values, see kv_latent.go
+	rotated bool // outputs are sums of rotated values, see kind_latent.go
 
 	sinks []float32 // one per head, empty if there are none
 
@@ -82,8 +80,8 @@ func (s *State) Close() error {
 	}
 	s.Reset()
 	var first error
-	for i := range s.spare {
-		if err := s.spare[i].memory.Close(); err != nil && first == nil {
+	for i := range s.tree.spare {
+		if err := s.tree.spare[i].memory.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -104,10 +102,8 @@ func (s *State) Keys() int { return s.keys }
 
 // Reset empties the state and keeps its memory.
 func (s *State) Reset() {
-	for i := range s.nodes {
-		s.spare = append(s.spare, s.nodes[i].nodeRows)
-	}
-	s.keys, s.unit, s.units, s.nodes, s.sinks = 0, 0, s.units[:0], s.nodes[:0], s.sinks[:0]
+	s.tree.reset()
+	s.keys, s.units.all, s.units.own, s.sinks = 0, 0, s.units.own[:0], s.sinks[:0]
 	s.rotated = false
 }
 
@@ -162,7 +158,7 @@ func (s *State) add(p *plan) error {
 			for i := range p.chunks {
 				s.updateNode(w, p, node, i, lo, hi)
 			}
-			s.closeSegment(p, node, hi)
+			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
 			lo = hi
 		}
 		scratches.Put(w)
@@ -177,7 +173,7 @@ func (s *State) beginAdd(p *plan) error {
 	if p.lk == 0 || p.q.empty() {
 		return nil
 	}
-	if err := s.reserve(s.nodesDuring(p.lk) - len(s.nodes)); err != nil {
+	if err := s.reserve(s.tree.shape.peak(s.keys, s.keys+p.lk) - len(s.tree.rows)); err != nil {
 		return err
 	}
 	w := scratches.Get().(*scratch)
@@ -213,79 +209,32 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 
 // openSegment returns the node that takes the keys of a call from lo on, and where the segment of
 // these ends.
-func (s *State) openSegment(p *plan, lo int) (node *stateNode, hi int) {
+func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
 	at := s.keys + lo
 	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
 }
 
-// closeSegment notes that a node has all keys of the call before hi.
-func (s *State) closeSegment(p *plan, node *stateNode, hi int) {
-	node.extend(s.keys + hi)
-	s.settle()
-}
-
 // openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int) *stateNode {
-	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open {
-		return &s.nodes[last]
+func (s *State) openNode(position int) *state {
+	t := &s.tree
+	t.take(position, s.rows(), s.d, &s.units)
+	if len(t.rows) < len(t.shape) {
+		t.rows = append(t.rows, s.newRows())
+		t.rows[len(t.rows)-1].reset(s.rows(), s.d)
 	}
-	if len(s.nodes) == maxNodes {
-		s.mergeLast()
-	}
-	s.nodes = append(s.nodes, stateNode{nodeKeys{first: position}, s.newRows()})
-	node := &s.nodes[len(s.nodes)-1]
-	node.reset(s.rows(), s.d)
-	return node
+	return &t.rows[len(t.rows)-1].state
 }
 
 // updateNode adds keys [lo, hi) of the call, which are of one segment, to a node's rows of chunk i.
-func (s *State) updateNode(w *scratch, p *plan, node *stateNode, i, lo, hi int) {
+func (s *State) updateNode(w *scratch, p *plan, node *state, i, lo, hi int) {
 	var c chunk
 	if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
 		return
 	}
 	w.loadQueries(p, &c)
-	s.load(&w.part, &node.state, p, &c)
+	s.load(&w.part, node, p, &c)
 	w.addSegment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
-	s.store(&node.state, &w.part, p, &c)
-}
-
-// settle merges the last nodes as long as they are mergeable.
-func (s *State) settle() {
-	for last := len(s.nodes) - 1; last > 0; last-- {
-		if !mergeable(&s.nodes[last-1].nodeKeys, &s.nodes[last].nodeKeys) {
-			return
-		}
-		s.mergeLast()
-	}
-}
-
-// mergeLast merges the last two nodes.
-func (s *State) mergeLast() {
-	last := len(s.nodes) - 1
-	a, b := &s.nodes[last-1], &s.nodes[last]
-	s.mergeStates(&a.state, &b.state)
-	a.keys += b.keys
-	s.spare = append(s.spare, b.nodeRows)
-	s.nodes[last] = stateNode{}
-	s.nodes = s.nodes[:last]
-}
-
-// mergeStates puts b, whose keys come after a's, into a. Rows of one factor go through in groups,
-// so that what they need stays on the stack.
-func (s *State) mergeStates(a, b *state) {
-	var x, y [64]float32
-	step := len(x)
-	if len(s.units) > 0 {
-		step = 1
-	}
-	for r, rows := 0, s.rows(); r < rows; r += step {
-		n := min(step, rows-r)
-		mergeSums(a.m[r:r+n], a.l[r:], b.m[r:], b.l[r:], x[:], y[:], s.factor(r))
-		for i := range n {
-			merge(a.o[(r+i)*s.d:], b.o[(r+i)*s.d:][:s.d], x[i], y[i])
-		}
-	}
+	s.store(node, &w.part, p, &c)
 }
 
 // load copies the rows of a chunk out of a node.
@@ -331,7 +280,7 @@ func (s *State) Merge(t *State) error {
 	if err := checkSinks("t's sink", t.sinks, s.sinks); err != nil {
 		return err
 	}
-	if err := s.reserve(len(t.nodes)); err != nil {
+	if err := s.reserve(len(t.tree.rows)); err != nil {
 		return err
 	}
 	s.keepSinks(t.sinks)
@@ -344,36 +293,34 @@ func (s *State) Merge(t *State) error {
 // mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of
 // larger ones.
 func (s *State) mergeNodes(t *State) {
-	var copies [maxNodes]stateNode
-	nodes := copies[:len(t.nodes)]
+	var keys [maxNodes]nodeKeys
+	var copies [maxNodes]nodeRows
+	nodes := copies[:len(t.tree.rows)]
+	copy(keys[:], t.tree.shape)
 	for i := range nodes {
-		from := &t.nodes[i]
-		keys := nodeKeys{s.keys + from.first, from.keys, from.open && s.keys%Segment == 0}
-		nodes[i] = stateNode{keys, s.newRows()}
-		nodes[i].copy(&from.state, s.rows(), s.d)
+		nodes[i] = s.newRows()
+		nodes[i].copy(&t.tree.rows[i].state, s.rows(), s.d)
 	}
 	s.fixRotations(t, nodes)
 	switch {
-	case s.unit == 0:
-		s.unit, s.units = t.unit, append(s.units, t.units...)
-	case t.unit != 0 && !s.sameUnit(t.unit, t.units):
+	case s.units.all == 0:
+		s.units.set(&t.units)
+	case t.units.all != 0 && !s.units.equal(&t.units):
 		s.toNatural()
 	}
-	if last := len(s.nodes) - 1; last >= 0 && len(nodes) > 0 {
-		s.nodes[last].open = false // the next keys are not its
-		s.settle()
+	x := &s.tree
+	if last := len(x.shape) - 1; last >= 0 && len(nodes) > 0 {
+		x.close(s.rows(), s.d, &s.units) // the next keys are not its
 	}
 	for i := range nodes {
-		if !s.sameUnit(t.unit, t.units) {
-			t.nodeToNatural(&nodes[i])
+		if !s.units.equal(&t.units) {
+			nodes[i].toNatural(s.rows(), &t.units)
 		}
-		s.nodes = append(s.nodes, nodes[i])
-		s.settle()
+		n := keys[i]
+		n.first, n.open = s.keys+n.first, n.open && s.keys%Segment == 0
+		x.add(n, nodes[i], s.rows(), s.d, &s.units)
 	}
 	s.keys += t.keys
-	for len(s.nodes) > maxNodes {
-		s.mergeLast()
-	}
 }
 
 // Finish writes the attention over all keys so far to dst [B, H, L, d] and, if lse is not nil, the
@@ -383,8 +330,8 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	opt := Options{LSE: lse, Scale: s.unit}
-	if s.unit == 0 {
+	opt := Options{LSE: lse, Scale: s.units.all}
+	if s.units.all == 0 {
 		opt.Scale = 1
 	}
 	if len(s.sinks) > 0 {
@@ -399,7 +346,7 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := p.initOptions(&opt); err != nil {
 		return err
 	}
-	if p.integers = len(s.units) > 0; s.rotated {
+	if s.rotated {
 		p.unrotate = s.rotation()
 	}
 	if !dst.empty() {
@@ -417,18 +364,24 @@ func (s *State) finish(p *plan) {
 	var c chunk
 	for i := range p.chunks {
 		p.chunk(i, &c)
-		if p.integers {
-			for r := range c.allRows() {
-				w.ints.setUnit(p, r, s.units[p.rowIndex(&c, r)])
-			}
-		}
+		s.unitsOf(w, p, &c)
 		w.total.reset(c.allRows(), p.oStride)
-		for j := len(s.nodes) - 1; j >= 0; j-- {
-			s.load(&w.part, &s.nodes[j].state, p, &c)
-			w.merge(p, &w.part, &w.total, c.allRows())
+		for j := len(s.tree.rows) - 1; j >= 0; j-- {
+			s.load(&w.part, &s.tree.rows[j].state, p, &c)
+			w.part.merge(&w.total, c.allRows(), p.oStride, &w.units)
 			w.part, w.total = w.total, w.part
 		}
 		w.finish(p, &c)
 	}
 	scratches.Put(w)
+}
+
+// unitsOf makes the units of scratch those of a chunk's rows.
+func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
+	w.units.all, w.units.own = p.unit, w.units.own[:0]
+	if len(s.units.own) > 0 {
+		for r := range c.allRows() {
+			w.units.own = append(w.units.own, s.units.own[p.rowIndex(c, r)])
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	if !ok || size > maxInt-len(data) {
 		return nil, fail(ErrUnsupported, "the State is %d×%d×%d×%d×(%d+2) numbers after %d bytes, "+
 			"want at most %d numbers and %d bytes in all",
-			len(s.nodes), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
+			len(s.tree.rows), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
 	}
 	data = slices.Grow(data, size)
 	marks := uint32(min(1, len(s.sinks)))
@@ -60,23 +60,23 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 		marks |= rotatedMark
 	}
 	magic := stateMagic
-	if len(s.units) > 0 {
+	if len(s.units.own) > 0 {
 		magic = unitsMagic
 	}
 	data = append(data, magic...)
 	for _, n := range [...]uint32{
 		uint32(s.b), uint32(s.h), uint32(s.l), uint32(s.d), uint32(s.keys),
-		math.Float32bits(s.unit), uint32(len(s.nodes)), marks} {
+		math.Float32bits(s.units.all), uint32(len(s.tree.rows)), marks} {
 		data = binary.LittleEndian.AppendUint32(data, n)
 	}
 	data = appendFloats(data, s.sinks)
-	data = appendFloats(data, s.units)
-	for i := range s.nodes {
-		node, open := &s.nodes[i], uint32(0)
-		if node.open {
+	data = appendFloats(data, s.units.own)
+	for i := range s.tree.rows {
+		node, keys, open := &s.tree.rows[i], &s.tree.shape[i], uint32(0)
+		if keys.open {
 			open = 1
 		}
-		data = binary.LittleEndian.AppendUint32(data, uint32(node.keys))
+		data = binary.LittleEndian.AppendUint32(data, uint32(keys.keys))
 		data = binary.LittleEndian.AppendUint32(data, open)
 		data = appendFloats(data, node.m)
 		data = appendFloats(data, node.l)
@@ -88,8 +88,8 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 
 // binarySize is the length of the binary form, if an int holds it.
 func (s *State) binarySize() (bytes int, ok bool) {
-	elements, ok := product(len(s.nodes), s.b, s.h, s.l, s.d+2)
-	if elements += 2*len(s.nodes) + len(s.sinks) + len(s.units); !ok || elements > maxElements {
+	elements, ok := product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
+	if elements += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own); !ok || elements > maxElements {
 		return 0, false
 	}
 	return stateHeader + 4*elements, true
@@ -125,7 +125,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if err != nil {
 		return fail(ErrFormat, "%v", err)
 	}
-	t.keys, t.unit = int(head[4]), math.Float32frombits(head[5])
+	t.keys, t.units.all = int(head[4]), math.Float32frombits(head[5])
 	nodes, sinks, units := int(head[6]), int(head[7]&^rotatedMark), 0
 	t.rotated = head[7]&rotatedMark != 0
 	if string(data[:len(unitsMagic)]) == unitsMagic {
@@ -140,9 +140,9 @@ func (s *State) UnmarshalBinary(data []byte) error {
 		t.sinks = make([]float32, t.h)
 		data = readFloats(t.sinks, data)
 	}
-	t.units = make([]float32, units)
-	data = readFloats(t.units, data)
-	for r, unit := range t.units {
+	t.units.own = make([]float32, units)
+	data = readFloats(t.units.own, data)
+	for r, unit := range t.units.own {
 		if !(unit > 0 && unit <= math.MaxFloat32) {
 			return fail(ErrFormat, "the unit of row %d is %v, want a positive finite number", r, unit)
 		}
@@ -182,10 +182,10 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 	if nodes < lo || nodes > hi {
 		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, lo, hi)
 	}
-	c := float32(float64(s.unit) * f32.Log2E)
-	if !(s.unit >= 0) || c-c != 0 || (s.unit == 0) != (nodes == 0) || nodes == 0 && units > 0 {
+	c := float32(float64(s.units.all) * f32.Log2E)
+	if !(s.units.all >= 0) || c-c != 0 || (s.units.all == 0) != (nodes == 0) || nodes == 0 && units > 0 {
 		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none",
-			nodes, s.unit)
+			nodes, s.units.all)
 	}
 	if sinks > 1 || sinks == 1 && s.h == 0 {
 		return fail(ErrFormat, "the mark of sinks is %d, want 0, or 1 with at least one head", sinks)
@@ -211,18 +211,18 @@ func (s *State) readNodes(nodes int, data []byte) error {
 		if keys < 1 || keys > s.keys-first {
 			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
 		}
-		node := stateNode{nodeKeys: nodeKeys{first, keys, open == 1}}
+		node := nodeKeys{first, keys, open == 1}
 		first += keys
 		takes := i == nodes-1 && first%Segment != 0 && node.first/Segment == first/Segment
 		if open > 1 || node.open && !takes {
 			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside "+
 				"a segment", i, nodes, open)
 		}
-		node.nodeRows = s.newRows()
-		data = readFloats(node.m, data[8:])
-		data = readFloats(node.l, data)
-		data = readFloats(node.o, data)
-		s.nodes = append(s.nodes, node)
+		rows := s.newRows()
+		data = readFloats(rows.m, data[8:])
+		data = readFloats(rows.l, data)
+		data = readFloats(rows.o, data)
+		s.tree.shape, s.tree.rows = append(s.tree.shape, node), append(s.tree.rows, rows)
 	}
 	if nodes > 0 && first != s.keys {
 		return fail(ErrFormat, "the nodes have %d keys, want %d", first, s.keys)

@@ -1,111 +1,99 @@
 package attn
 
 import (
-	"math/bits"
-
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// The nodes of a State: which keys they have, when they merge, and their memory.
-
-// stateNode is the state of consecutive keys.
-type stateNode struct {
-	nodeKeys
-	nodeRows
-}
-
-// nodeKeys is which keys a node has.
-type nodeKeys struct {
-	first, keys int
-	open        bool // it is a segment that takes more keys
-}
-
-// nodeRows is the state of all rows. They are (b·H + h)·L + i, their outputs d apart.
-type nodeRows struct {
-	state
-	memory *memory.Mapping // what the rows are in
-}
-
-// maxNodes is more nodes than the tree has, for states that were merged in other cuts.
-const maxNodes = 64
-
-// regular reports whether a node is one of the tree of segments.
-func (n *nodeKeys) regular() bool {
-	return n.keys%Segment == 0 && bits.OnesCount(uint(n.keys)) == 1 && n.first%n.keys == 0
-}
-
-// extend adds the keys before a position.
-func (n *nodeKeys) extend(end int) {
-	n.keys = end - n.first
-	n.open = end%Segment != 0
-}
-
-// mergeable reports whether two nodes that follow each other merge: they are the halves of a larger
-// one, or none of the tree.
-func mergeable(a, b *nodeKeys) bool {
-	if b.open {
-		return false
-	}
-	if a.regular() || b.regular() {
-		return a.regular() && b.regular() && a.keys == b.keys && a.first%(2*a.keys) == 0
-	}
-	return true
-}
-
-// nodesDuring is the largest number of nodes that the state has during an Update of so many keys.
-// It makes the same steps without their rows, so that all memory is there before anything changes.
-func (s *State) nodesDuring(keys int) int {
-	if last := len(s.nodes) - 1; last >= 0 && s.nodes[last].open && s.keys%Segment+keys <= Segment {
-		return len(s.nodes) // the usual case: a segment takes a few more
-	}
-	var buffer [maxNodes]nodeKeys
-	nodes := buffer[:0]
-	for i := range s.nodes {
-		nodes = append(nodes, s.nodes[i].nodeKeys)
-	}
-	peak := len(nodes)
-	mergeLast := func() {
-		last := len(nodes) - 1
-		nodes[last-1].keys += nodes[last].keys
-		nodes = nodes[:last]
-	}
-	for at, end := s.keys, s.keys+keys; at < end; {
-		if last := len(nodes) - 1; last < 0 || !nodes[last].open {
-			if len(nodes) == maxNodes {
-				mergeLast()
-			}
-			nodes = append(nodes, nodeKeys{first: at})
-		}
-		peak = max(peak, len(nodes))
-		at = min(end, (at/Segment+1)*Segment)
-		nodes[len(nodes)-1].extend(at)
-		for last := len(nodes) - 1; last > 0 && mergeable(&nodes[last-1], &nodes[last]); last-- {
-			mergeLast()
-		}
-	}
-	return peak
-}
+// The nodes of a State: their memory, the units of their maxima, and whether their outputs are
+// rotated.
 
 // reserve makes sure that there is memory for so many more nodes.
 func (s *State) reserve(nodes int) error {
-	for len(s.spare) < nodes {
+	for len(s.tree.spare) < nodes {
 		rows := s.rows()
 		m, err := memory.Allocate(4 * rows * (s.d + 2)) // zero, and at a cache line
 		if err != nil {
 			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
-				len(s.nodes)+len(s.spare), s.b, s.h, s.l, s.d, err)
+				len(s.tree.rows)+len(s.tree.spare), s.b, s.h, s.l, s.d, err)
 		}
 		x := m.Floats()
-		s.spare = append(s.spare, nodeRows{state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}, m})
+		s.tree.spare = append(s.tree.spare, nodeRows{state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}, m})
 	}
 	return nil
 }
 
 // newRows returns memory that was reserved.
 func (s *State) newRows() nodeRows {
-	last := len(s.spare) - 1
-	x := s.spare[last]
-	s.spare[last] = nodeRows{}
-	s.spare = s.spare[:last]
+	last := len(s.tree.spare) - 1
+	x := s.tree.spare[last]
+	s.tree.spare[last] = nodeRows{}
+	s.tree.spare = s.tree.spare[:last]
 	return x
+}
+
+// fixUnit makes the state's unit and the plan's the same.
+func (s *State) fixUnit(w *scratch, p *plan) {
+	u := units{all: p.unit}
+	if p.integers && !p.natural {
+		u.own = w.unitsOf(p)
+	}
+	if s.units.all == 0 {
+		s.units.set(&u)
+	}
+	if !s.units.equal(&u) {
+		s.toNatural()
+		p.natural, p.unit, p.c = true, 1, f32.Log2E
+	}
+}
+
+// unitsOf is the units of all rows of a call in integers, in the order of a State's rows.
+func (w *scratch) unitsOf(p *plan) []float32 {
+	x := &w.ints
+	x.row, w.q = grow(x.row, roundUp(p.d, 4)), grow(w.q, p.d)
+	x.all = grow(x.all, p.batch*p.heads*p.lq)
+	units := x.all[:p.batch*p.heads*p.lq]
+	for r := range units {
+		query := p.q.row(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq)
+		units[r], _ = x.quantizeQuery(p, w.q[:p.d], query)
+	}
+	return units
+}
+
+// toNatural brings the maxima to natural units.
+func (s *State) toNatural() {
+	for i := range s.tree.rows {
+		s.tree.rows[i].toNatural(s.rows(), &s.units)
+	}
+	s.units.all, s.units.own = 1, s.units.own[:0]
+}
+
+// A State's outputs over values that are rotated (kind_latent.go) stay rotated until Finish, so that
+// parts which travel merge as they are. The matrix is its own inverse.
+
+// rotation is the size of the matrix that values of the state's dimension are rotated by.
+func (s *State) rotation() int { return s.d & -s.d }
+
+// fixRotation makes outputs so far rotated, or not, as the values that come next.
+func (s *State) fixRotation(rotated bool) {
+	if s.rotated != rotated {
+		s.rotateNodes(s.tree.rows)
+	}
+	s.rotated = rotated
+}
+
+// fixRotations makes copies of t's nodes rotated if those of s are.
+func (s *State) fixRotations(t *State, copies []nodeRows) {
+	if s.units.all == 0 {
+		s.rotated = t.rotated
+	} else if s.rotated != t.rotated {
+		s.rotateNodes(copies)
+	}
+}
+
+// rotateNodes rotates the outputs of nodes, or back.
+func (s *State) rotateNodes(nodes []nodeRows) {
+	for i := range nodes {
+		rotateAll(nodes[i].o[:s.rows()*s.d], s.rotation())
+	}
 }

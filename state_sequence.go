@@ -97,7 +97,7 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 			j.other, j.units, j.workers = s, p.chunks, workers
 			j.next.Store(0)
 			pool.run(j)
-			s.closeSegment(p, node, hi)
+			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
 			lo = hi
 		}
 		s.shared = stateUpdate{}
@@ -108,7 +108,7 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 
 // stateUpdate is keys [lo, hi) of a call, all of one segment, that go to a node of a state.
 type stateUpdate struct {
-	node   *stateNode
+	node   *state
 	lo, hi int
 }
 

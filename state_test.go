@@ -117,8 +117,8 @@ func TestStateOffsets(t *testing.T) {
 	r := random("state offsets")
 	for _, offset := range []int{-maxLength, 1 - maxLength, maxLength - 1, maxLength} {
 		for _, opt := range []Options{{}, {Causal: TopLeft}, {Slopes: []float32{1e-9, -3e-9}},
-			{Window: &Window{Left: maxLength - Segment, Right: -1}},
-			{Window: &Window{Left: -1, Right: maxLength + Segment}}} {
+			{Window: Window{Left: maxLength - Segment + 1}},
+			{Window: Window{Right: maxLength + Segment + 1}}} {
 			opt.Offset = offset
 			c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+9, 8, 8, opt)
 			whole := c.newState(t)
@@ -130,7 +130,7 @@ func TestStateOffsets(t *testing.T) {
 			c.finish(t, fmt.Sprint("offset ", offset), whole)
 		}
 	}
-	s, err := NewState(1, 1, 1, 1)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)
 	one := zeros(1, 1, 1, 1)
 	mustFail(t, "beyond", s.Update(one, one, one, &Options{Offset: 2*maxLength + 1}), ErrOption,
@@ -381,7 +381,7 @@ func TestStateBinaryForm(t *testing.T) {
 	q := BHLD([]float32{0}, 1, 1, 1, 1)
 	v := BHLD([]float32{0, 2}, 1, 1, 1, 2)
 	must(t, s.Update(q, q, v, &Options{Sinks: []float32{0.5}}))
-	s.nodes[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
+	s.tree.rows[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
 	want := append([]byte("attnSta"), 2)
 	for _, n := range []uint32{1, 1, 1, 2, 1, math.Float32bits(1), 1, 1, math.Float32bits(0.5), 1, 1,
 		0, math.Float32bits(1), 0, math.Float32bits(2)} {
@@ -411,7 +411,7 @@ func TestStateHostileBytes(t *testing.T) {
 		mustFail(t, fmt.Sprintf("%d more bytes", n),
 			s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
 	}
-	if s.b != 0 || s.nodes != nil {
+	if s.b != 0 || s.tree.rows != nil {
 		t.Error("a failed call changed the state")
 	}
 	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31,
@@ -522,9 +522,9 @@ func TestNoElements(t *testing.T) {
 // is not looked at.)
 func TestStateTooLargeForBinaryForm(t *testing.T) {
 	for _, s := range []*State{
-		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2}, nodes: make([]stateNode, 1)},
+		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2}, tree: tree{rows: make([]nodeRows, 1)}},
 		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2},
-			nodes: make([]stateNode, maxNodes)},
+			tree: tree{rows: make([]nodeRows, maxNodes)}},
 	} {
 		_, err := s.MarshalBinary()
 		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)

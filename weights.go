@@ -47,7 +47,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		if u := w.unitOf(p, row); u != 1 && w.natural[row] {
+		if u := w.units.of(row); u != 1 && w.natural[row] {
 			s := w.s[r*Block:][t.lo:t.hi]
 			scale(s, s, u)
 		}
@@ -58,7 +58,7 @@ func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		c2 := w.factorOf(p, row)
+		c2 := w.units.factor(row)
 		if p.sinks != nil && w.natural[row] {
 			c2 = f32.Log2E
 		}

@@ -51,7 +51,7 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 			s, err := NewState(StateConfig{1, 1, rows, d})
 			must(t, err)
 			must(t, s.Update(q, rowsOf(k, i*Segment, Segment), rowsOf(v, i*Segment, Segment), nil))
-			segments, unit = append(segments, s.nodes[0].state), s.unit
+			segments, unit = append(segments, s.tree.rows[0].state), s.units.all
 		}
 		pool := NewPool(3)
 		defer pool.Close()
@@ -121,14 +121,14 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		s, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(s, segments*Segment)
-		if len(s.nodes) != want {
-			t.Errorf("%d segments: %d nodes, want %d", segments, len(s.nodes), want)
+		if len(s.tree.rows) != want {
+			t.Errorf("%d segments: %d nodes, want %d", segments, len(s.tree.rows), want)
 		}
 		update(s, 5)
-		if len(s.nodes) != want+1 {
-			t.Errorf("%d segments and 5 keys: %d nodes, want %d", segments, len(s.nodes), want+1)
+		if len(s.tree.rows) != want+1 {
+			t.Errorf("%d segments and 5 keys: %d nodes, want %d", segments, len(s.tree.rows), want+1)
 		}
-		if got, most := len(s.nodes)+len(s.spare), bits.Len(uint(segments+1)); got > most {
+		if got, most := len(s.tree.rows)+len(s.tree.spare), bits.Len(uint(segments+1)); got > most {
 			t.Errorf("%d segments and 5 keys: memory for %d nodes, want at most %d", segments, got, most)
 		}
 	}
@@ -139,8 +139,8 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		must(t, err)
 		update(part, 1+i*37%2000)
 		must(t, s.Merge(part))
-		if len(s.nodes) > maxNodes {
-			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.nodes), i+1, maxNodes)
+		if len(s.tree.rows) > maxNodes {
+			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.tree.rows), i+1, maxNodes)
 		}
 	}
 	dst := make([]float32, 1)
@@ -163,8 +163,8 @@ func TestStateChangesItsUnit(t *testing.T) {
 			for i, opt := range []Options{{}, second, {}} {
 				must(t, s.Update(p.q, rowsOf(p.k, i*Segment, Segment), rowsOf(p.v, i*Segment, Segment), &opt))
 			}
-			if s.unit != 1 {
-				t.Errorf("the unit is %v, want 1", s.unit)
+			if s.units.all != 1 {
+				t.Errorf("the unit is %v, want 1", s.units.all)
 			}
 			dst := nans(len(want.o))
 			must(t, s.Finish(BHLD(dst, 1, 2, 3, 8), nil))
@@ -195,7 +195,7 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 		x := repeated([]float32{1}, 1, 1, keys, 1)
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
-	for i := 0; len(s.nodes) < maxNodes; i++ {
+	for i := 0; len(s.tree.rows) < maxNodes; i++ {
 		part, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])

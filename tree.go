@@ -1,0 +1,294 @@
+package attn
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/memory"
+)
+
+// Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and
+// is its left half merged with its right one. A half that nothing is seen of changes nothing, so
+// what comes before the first segment or after the last does not matter: any cut of the keys into
+// nodes gives the same bits.
+
+// nodeKeys is which keys a node has.
+type nodeKeys struct {
+	first, keys int
+	open        bool // it is a segment that takes more keys
+}
+
+// regular reports whether a node is one of the tree of segments.
+func (n *nodeKeys) regular() bool {
+	return n.keys%Segment == 0 && bits.OnesCount(uint(n.keys)) == 1 && n.first%n.keys == 0
+}
+
+// mergeable reports whether two nodes that follow each other merge: they are the halves of a larger
+// one, or none of the tree.
+func mergeable(a, b *nodeKeys) bool {
+	if b.open {
+		return false
+	}
+	if a.regular() || b.regular() {
+		return a.regular() && b.regular() && a.keys == b.keys && a.first%(2*a.keys) == 0
+	}
+	return true
+}
+
+// maxNodes is more nodes than the tree has, for states that were merged in other cuts.
+const maxNodes = 64
+
+// nodeList is which nodes wait for the other half of a larger one, in the order of their keys: in the
+// tree at most one of each size.
+type nodeList []nodeKeys
+
+// take returns nodes of which the last one takes the key at a position, the next one. merges reports
+// that the last two nodes before it have merged, to make room.
+func (s nodeList) take(position int) (nodes nodeList, merges bool) {
+	if last := len(s) - 1; last >= 0 && s[last].open {
+		return s, false
+	}
+	if merges = len(s) == maxNodes; merges {
+		s = s.mergeLast()
+	}
+	return append(s, nodeKeys{first: position, open: true}), merges
+}
+
+// fill gives the last node the keys before a position, and returns how many times the last two nodes
+// have merged then.
+func (s nodeList) fill(end int) (nodes nodeList, merges int) {
+	last := &s[len(s)-1]
+	last.keys, last.open = end-last.first, end%Segment != 0
+	return s.settle()
+}
+
+// settle merges the last nodes as long as they are mergeable, and returns how many times. What is
+// left of the first node is empty: with that, it may be half of a larger one.
+func (s nodeList) settle() (nodes nodeList, merges int) {
+	for {
+		last := len(s) - 1
+		switch n := &s[last]; {
+		case last > 0 && mergeable(&s[last-1], n):
+			s = s.mergeLast()
+			merges++
+		case last == 0 && n.first > 0 && n.regular() && n.first%(2*n.keys) != 0:
+			n.first, n.keys = n.first-n.keys, 2*n.keys
+		default:
+			return s, merges
+		}
+	}
+}
+
+// mergeLast merges the last two nodes.
+func (s nodeList) mergeLast() nodeList {
+	last := len(s) - 1
+	s[last-1].keys += s[last].keys
+	return s[:last]
+}
+
+// peak is the largest number of nodes during steps that take keys [from, to), segment by segment.
+func (s nodeList) peak(from, to int) int {
+	if last := len(s) - 1; last >= 0 && s[last].open && from%Segment+to-from <= Segment {
+		return len(s) // the usual case: a segment takes a few more
+	}
+	var buffer [maxNodes]nodeKeys
+	x := append(buffer[:0], s...)
+	most := len(x)
+	for at := from; at < to; {
+		x, _ = nodeList(x).take(at)
+		most = max(most, len(x))
+		at = min(to, (at/Segment+1)*Segment)
+		x, _ = nodeList(x).fill(at)
+	}
+	return most
+}
+
+// nodeRows is the state of a node's rows.
+type nodeRows struct {
+	state
+	memory *memory.Mapping // what the rows of a State are in; those of scratch are Go's
+}
+
+// tree is nodes and the states of their rows.
+type tree struct {
+	shape nodeList
+	rows  []nodeRows // of the nodes
+	spare []nodeRows // memory of nodes that there were, or will be
+}
+
+// reset empties the tree and keeps its memory.
+func (t *tree) reset() {
+	t.spare = append(t.spare, t.rows...)
+	t.shape, t.rows = t.shape[:0], t.rows[:0]
+}
+
+// push adds a node with a state of its keys, which follow those before, and returns the memory of
+// another one in its place.
+func (t *tree) push(position, end int, st state, rows, stride int, u *units) state {
+	t.take(position, rows, stride, u)
+	if last := len(t.spare) - 1; last >= 0 {
+		t.rows = append(t.rows, t.spare[last])
+		t.spare = t.spare[:last]
+	} else {
+		t.rows = append(t.rows, nodeRows{})
+	}
+	x := &t.rows[len(t.rows)-1].state
+	*x, st = st, *x
+	t.fill(end, rows, stride, u)
+	return st
+}
+
+// take makes sure that the last node takes the key at a position, the next one.
+func (t *tree) take(position, rows, stride int, u *units) {
+	var merges bool
+	if t.shape, merges = t.shape.take(position); merges {
+		t.mergeRows(rows, stride, u)
+	}
+}
+
+// fill gives the last node the keys before a position, and merges what merges then.
+func (t *tree) fill(end, rows, stride int, u *units) {
+	var merges int
+	t.shape, merges = t.shape.fill(end)
+	for range merges {
+		t.mergeRows(rows, stride, u)
+	}
+}
+
+// close says that the last node takes no more keys.
+func (t *tree) close(rows, stride int, u *units) {
+	t.shape[len(t.shape)-1].open = false
+	t.settle(rows, stride, u)
+}
+
+// add adds a node with its rows.
+func (t *tree) add(n nodeKeys, x nodeRows, rows, stride int, u *units) {
+	if len(t.shape) == maxNodes {
+		t.shape = t.shape.mergeLast()
+		t.mergeRows(rows, stride, u)
+	}
+	t.shape, t.rows = append(t.shape, n), append(t.rows, x)
+	t.settle(rows, stride, u)
+}
+
+// settle merges what is mergeable.
+func (t *tree) settle(rows, stride int, u *units) {
+	var merges int
+	t.shape, merges = t.shape.settle()
+	for range merges {
+		t.mergeRows(rows, stride, u)
+	}
+}
+
+// mergeRows merges the rows of the last two nodes, which are one in the shape.
+func (t *tree) mergeRows(rows, stride int, u *units) {
+	last := len(t.rows) - 1
+	t.rows[last-1].merge(&t.rows[last].state, rows, stride, u)
+	t.spare = append(t.spare, t.rows[last])
+	t.rows[last] = nodeRows{}
+	t.rows = t.rows[:last]
+}
+
+// units is in which units the scores and maxima of rows are: in one for all, or where products are
+// sums of integers, in one for each row.
+type units struct {
+	all float32   // 0: none yet
+	own []float32 // of each row; empty if all are in one
+}
+
+// of is the unit of a row.
+func (u *units) of(row int) float32 {
+	if len(u.own) > 0 {
+		return u.own[row]
+	}
+	return u.all
+}
+
+// factor is the factor of a row's powers of 2: its unit times log₂e, finite as the unit is.
+func (u *units) factor(row int) float32 { return factorOf(u.of(row)) }
+
+func factorOf(unit float32) float32 {
+	return float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
+}
+
+// equal reports whether rows are in the same units.
+func (u *units) equal(v *units) bool { return u.all == v.all && slices.Equal(u.own, v.own) }
+
+// set makes them those of others, in memory of their own.
+func (u *units) set(v *units) { u.all, u.own = v.all, append(u.own[:0], v.own...) }
+
+// merge adds rows of t, whose keys come after those of s.
+func (s *state) merge(t *state, rows, stride int, u *units) {
+	var x, y [64]float32
+	together := len(x)
+	if len(u.own) > 0 {
+		together = 1
+	}
+	for r := 0; r < rows; r += together {
+		n := min(together, rows-r)
+		mergeSums(s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], u.factor(r))
+		for i := range n {
+			merge(s.o[(r+i)*stride:], t.o[(r+i)*stride:][:stride], x[i], y[i])
+		}
+	}
+}
+
+// toNatural brings the maxima of rows from their units to natural ones. Those that overflow there
+// become the largest number, so that what their rows have seen still counts.
+func (s *state) toNatural(rows int, u *units) {
+	for r, m := range s.m[:rows] {
+		if unit := u.of(r); unit != 1 && m != negInf {
+			s.m[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
+		}
+	}
+}
+
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left
+// out come before all others, and are empty.
+func (w *scratch) push(p *plan, i, rows int) {
+	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
+	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
+}
+
+// fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
+// first, as if the segments that are missing from the largest one were there and empty.
+func (w *scratch) fold(p *plan, rows int) {
+	t := &w.tree
+	for i := len(t.rows) - 1; i >= 0; i-- {
+		x := &t.rows[i].state
+		if i < len(t.rows)-1 {
+			x.merge(&w.total, rows, p.oStride, &w.units)
+		}
+		*x, w.total = w.total, *x
+	}
+	t.reset()
+}
+
+// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
+// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
+// natural units stay as they are: beside it a sink's share is 0.
+func (w *scratch) mergeSinks(p *plan, c *chunk) {
+	total, sink := &w.total, &w.part
+	for r := range c.rows {
+		row := c.at + r
+		h, _ := p.locate(c.kv, c.row+r)
+		sink.m[r], sink.l[r] = p.sinks[h], 1
+		m := float32(total.m[row] * w.units.of(row))
+		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		if w.natural[row] {
+			total.m[row] = m
+		} else {
+			sink.m[r], sink.l[r] = negInf, 0
+		}
+		if total.l[row] == 0 {
+			sink.m[r] = negInf
+		}
+	}
+	clear(sink.o[:p.oStride])
+	mergeSums(total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha, w.beta, f32.Log2E)
+	for r := range c.rows {
+		merge(total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
+	}
+}
