@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/f32"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
 
 // attend computes a validated and scheduled call on the calling goroutine.
 func (p *plan) attend() {
@@ -71,6 +75,54 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 	w.fold(p, c.allRows())
 }
 
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left
+// out come before all others, and are empty.
+func (w *scratch) push(p *plan, i, rows int) {
+	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
+	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
+}
+
+// fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
+// first, as if the segments that are missing from the largest one were there and empty.
+func (w *scratch) fold(p *plan, rows int) {
+	t := &w.tree
+	for i := len(t.rows) - 1; i >= 0; i-- {
+		x := &t.rows[i].state
+		if i < len(t.rows)-1 {
+			x.merge(&w.total, rows, p.oStride, &w.units)
+		}
+		*x, w.total = w.total, *x
+	}
+	t.reset()
+}
+
+// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
+// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
+// natural units stay as they are: beside it a sink's share is 0.
+func (w *scratch) mergeSinks(p *plan, c *chunk) {
+	total, sink := &w.total, &w.part
+	for r := range c.rows {
+		row := c.at + r
+		h, _ := p.locate(c.kv, c.row+r)
+		sink.m[r], sink.l[r] = p.sinks[h], 1
+		m := float32(total.m[row] * w.units.of(row))
+		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		if w.natural[row] {
+			total.m[row] = m
+		} else {
+			sink.m[r], sink.l[r] = negInf, 0
+		}
+		if total.l[row] == 0 {
+			sink.m[r] = negInf
+		}
+	}
+	clear(sink.o[:p.oStride])
+	mergeSums(total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha, w.beta, f32.Log2E)
+	for r := range c.rows {
+		merge(total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
+	}
+}
+
 // loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory
 // so.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
@@ -114,16 +166,6 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	p.rotateQueries(q)
 	if p.integers {
 		w.ints.quantizeQueries(p, c, q)
-	}
-}
-
-// rotateQueries rotates rows that follow each other as the call's keys are rotated.
-func (p *plan) rotateQueries(q []float32) {
-	switch rotation := p.d & -p.d; {
-	case p.packed != nil && p.packed.rotates:
-		p.packed.rotate(q)
-	case p.packed == nil && p.integers && rotation > 1:
-		rotateAll(q, rotation)
 	}
 }
 

@@ -1,7 +1,7 @@
 package attn
 
 // A kind is a form of keys or of values, and how kernels read it. It is chosen once a call, in
-// schedule.go. Each kind is a file with the same methods, on a type without fields:
+// schedule.go. Each [kind] is a file with the same methods, on a type without fields:
 //
 //	keys, values        find or make what kernels read of some keys of a block
 //	score               the products of a tile's queries with keys
@@ -9,39 +9,6 @@ package attn
 //
 // The switches of this file are all that the loop in span.go knows of kinds. They are not calls
 // through interfaces or functions, which would make the caller's buffers escape to the heap.
-type kind uint8
-
-const (
-	kindViews    kind = iota // the caller's rows
-	kindPanels               // float32 in the panels of a cache or store
-	kindBits                 // fewer bits in those of a cache or store
-	kindIntegers             // integers of 8 bits, multiplied as such
-	kindLatent               // of values: they are part of keys
-)
-
-// operands are keys or values of a block as kernels read them, from its key 0 on.
-type operands struct {
-	floats []float32 // panels, or rows of the caller
-	bits   []byte    // panels of elements of fewer bits, in the place of floats
-	scales []float32 // one for each key, if the format has scales
-}
-
-// decideKinds chooses the kinds of a call's keys and values.
-func (p *plan) decideKinds() {
-	switch {
-	case p.integers:
-		p.keyKind = kindIntegers
-	case p.packed == nil:
-		p.keyKind = kindViews
-	case p.packed.format == F32:
-		p.keyKind = kindPanels
-	default:
-		p.keyKind = kindBits
-	}
-	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
-		p.valueKind = kindLatent
-	}
-}
 
 // keys finds or makes keys [lo, hi) of a part.
 func (w *scratch) keys(p *plan, c *chunk, b *part) operands {

@@ -85,18 +85,3 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, v operands, ro
 func memoryOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
-
-// rotate rotates keys, or back, in rows that follow each other.
-func (s *packedKV) rotate(x []float32) {
-	if !s.valuesInKeys {
-		rotateAll(x, s.rotation)
-		return
-	}
-	rows := len(x) / s.d
-	if s.rotation > 1 {
-		rotate(x, rows, s.d, s.dv, s.rotation)
-	}
-	if s.rotationRest > 1 {
-		rotate(x[s.dv:], rows, s.d, s.d-s.dv, s.rotationRest)
-	}
-}

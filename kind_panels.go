@@ -59,6 +59,20 @@ func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
+// allVisible reports whether all rows of a tile see all of its keys, whatever options say.
+func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
+	if !t.uniform || !p.pairwise() {
+		return t.uniform
+	}
+	all := lowBits(t.hi) &^ lowBits(t.lo)
+	for _, visible := range w.visible[at:][:t.rows] {
+		if visible != all {
+			return false
+		}
+	}
+	return true
+}
+
 // allFinite reports whether weights of 0 make any value of a part vanish. It looks once, and only
 // for parts of which some row does not see some key.
 func (w *scratch) allFinite(b *part, v []float32) bool {

@@ -4,11 +4,6 @@ package attn
 // and for more are packed into panels once for all.
 type viewKind struct{}
 
-// keysInPlace reports whether the chunk's rows read keys in rows.
-func (p *plan) keysInPlace(c *chunk) bool {
-	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
-}
-
 func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
 	w.hintKeys(p, c, b)
 	if p.keysInPlace(c) {

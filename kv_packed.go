@@ -131,6 +131,21 @@ func elements[T any](x []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/int(unsafe.Sizeof(e)))
 }
 
+// rotate rotates keys, or back, in rows that follow each other.
+func (s *packedKV) rotate(x []float32) {
+	if !s.valuesInKeys {
+		rotateAll(x, s.rotation)
+		return
+	}
+	rows := len(x) / s.d
+	if s.rotation > 1 {
+		rotate(x, rows, s.d, s.dv, s.rotation)
+	}
+	if s.rotationRest > 1 {
+		rotate(x[s.dv:], rows, s.d, s.d-s.dv, s.rotationRest)
+	}
+}
+
 // close gives the memory back.
 func (s *packedKV) close() error {
 	m := s.memory

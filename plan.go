@@ -77,6 +77,17 @@ type schedule struct {
 	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
 }
 
+// kind is a form of keys or of values, see kind.go.
+type kind uint8
+
+const (
+	kindViews    kind = iota // the caller's rows
+	kindPanels               // float32 in the panels of a cache or store
+	kindBits                 // fewer bits in those of a cache or store
+	kindIntegers             // integers of 8 bits, multiplied as such
+	kindLatent               // of values: they are part of keys
+)
+
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
 	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
@@ -95,6 +106,11 @@ func (s *schedule) String() string {
 func (p placement) String() string {
 	return fmt.Sprintf("{in place up to %d rows, paged up to %d, shared %t}",
 		p.inPlaceRows, p.pagedRows, p.shared)
+}
+
+// keysInPlace reports whether the chunk's rows read keys in rows.
+func (p *plan) keysInPlace(c *chunk) bool {
+	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
 }
 
 // pairwise reports whether single pairs of query and key may be masked.

@@ -194,6 +194,23 @@ func (p *plan) decideReads(t *tuning.Row) {
 	}
 }
 
+// decideKinds chooses the kinds of a call's keys and values.
+func (p *plan) decideKinds() {
+	switch {
+	case p.integers:
+		p.keyKind = kindIntegers
+	case p.packed == nil:
+		p.keyKind = kindViews
+	case p.packed.format == F32:
+		p.keyKind = kindPanels
+	default:
+		p.keyKind = kindBits
+	}
+	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
+		p.valueKind = kindLatent
+	}
+}
+
 // queriesPacked reports whether queries of a chunk lie in memory as kernels read them.
 func (p *plan) queriesPacked() bool {
 	queries := p.lq

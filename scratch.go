@@ -2,43 +2,6 @@ package attn
 
 import "sync"
 
-// state is the online softmax of some rows: running maximum, sum and output.
-type state struct {
-	m, l      []float32 // one per row
-	o         []float32 // rows × oStride
-	overwrite bool      // no block has been added: what o holds means nothing
-}
-
-// grow makes the state large enough for so many rows. (It may change places with others, so all
-// have the same size.)
-func (s *state) grow(rows, oStride int) {
-	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
-}
-
-// reset makes the first rows rows of the state empty.
-func (s *state) reset(rows, oStride int) {
-	s.begin(rows)
-	s.overwrite = false
-	clear(s.o[:rows*oStride])
-}
-
-// copy makes the first rows those of another state.
-func (s *state) copy(t *state, rows, oStride int) {
-	copy(s.m[:rows], t.m)
-	copy(s.l[:rows], t.l)
-	copy(s.o[:rows*oStride], t.o)
-}
-
-// begin is reset but for the outputs, for a state that gets a block next: then
-// each tile clears its own, which also brings them to the cache.
-func (s *state) begin(rows int) {
-	for r := range s.m[:rows] {
-		s.m[r] = negInf
-	}
-	clear(s.l[:rows])
-	s.overwrite = true
-}
-
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {

@@ -2,15 +2,6 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// queries is the queries of a head's rows from one on.
-func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
-	if p.queriesInPlace {
-		h, i := p.locate(c.kv, c.row+row)
-		return p.q.Data[p.q.offset(c.b, h, i):]
-	}
-	return w.q[(c.at+row)*p.d:]
-}
-
 // fullTiles takes the rows of the chunk from row on through the kernels, which see the whole block
 // and whose scores are products and nothing more: most are like that. The kernels are called one
 // after the other, with operands checked once for all tiles and nothing to choose between.
@@ -76,20 +67,6 @@ func (w *scratch) weigh(p *plan, c *chunk, st *state, t *tile, scales []float32,
 		scaleColumns(s[t.lo:], scales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)
 	}
 	return masked
-}
-
-// allVisible reports whether all rows of a tile see all of its keys, whatever options say.
-func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
-	if !t.uniform || !p.pairwise() {
-		return t.uniform
-	}
-	all := lowBits(t.hi) &^ lowBits(t.lo)
-	for _, visible := range w.visible[at:][:t.rows] {
-		if visible != all {
-			return false
-		}
-	}
-	return true
 }
 
 // clearMasked empties the outputs of rows that have seen no score above −Inf: they

@@ -105,6 +105,43 @@ func (s nodeList) peak(from, to int) int {
 	return most
 }
 
+// state is the online softmax of some rows: running maximum, sum and output.
+type state struct {
+	m, l      []float32 // one per row
+	o         []float32 // rows × oStride
+	overwrite bool      // no block has been added: what o holds means nothing
+}
+
+// grow makes the state large enough for so many rows. (It may change places with others, so all
+// have the same size.)
+func (s *state) grow(rows, oStride int) {
+	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
+}
+
+// reset makes the first rows rows of the state empty.
+func (s *state) reset(rows, oStride int) {
+	s.begin(rows)
+	s.overwrite = false
+	clear(s.o[:rows*oStride])
+}
+
+// copy makes the first rows those of another state.
+func (s *state) copy(t *state, rows, oStride int) {
+	copy(s.m[:rows], t.m)
+	copy(s.l[:rows], t.l)
+	copy(s.o[:rows*oStride], t.o)
+}
+
+// begin is reset but for the outputs, for a state that gets a block next: then
+// each tile clears its own, which also brings them to the cache.
+func (s *state) begin(rows int) {
+	for r := range s.m[:rows] {
+		s.m[r] = negInf
+	}
+	clear(s.l[:rows])
+	s.overwrite = true
+}
+
 // nodeRows is the state of a node's rows.
 type nodeRows struct {
 	state
@@ -242,53 +279,5 @@ func (s *state) toNatural(rows int, u *units) {
 		if unit := u.of(r); unit != 1 && m != negInf {
 			s.m[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
 		}
-	}
-}
-
-// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left
-// out come before all others, and are empty.
-func (w *scratch) push(p *plan, i, rows int) {
-	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
-	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
-}
-
-// fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
-// first, as if the segments that are missing from the largest one were there and empty.
-func (w *scratch) fold(p *plan, rows int) {
-	t := &w.tree
-	for i := len(t.rows) - 1; i >= 0; i-- {
-		x := &t.rows[i].state
-		if i < len(t.rows)-1 {
-			x.merge(&w.total, rows, p.oStride, &w.units)
-		}
-		*x, w.total = w.total, *x
-	}
-	t.reset()
-}
-
-// mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
-// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
-// natural units stay as they are: beside it a sink's share is 0.
-func (w *scratch) mergeSinks(p *plan, c *chunk) {
-	total, sink := &w.total, &w.part
-	for r := range c.rows {
-		row := c.at + r
-		h, _ := p.locate(c.kv, c.row+r)
-		sink.m[r], sink.l[r] = p.sinks[h], 1
-		m := float32(total.m[row] * w.units.of(row))
-		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
-		if w.natural[row] {
-			total.m[row] = m
-		} else {
-			sink.m[r], sink.l[r] = negInf, 0
-		}
-		if total.l[row] == 0 {
-			sink.m[r] = negInf
-		}
-	}
-	clear(sink.o[:p.oStride])
-	mergeSums(total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha, w.beta, f32.Log2E)
-	for r := range c.rows {
-		merge(total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
 	}
 }

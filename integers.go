@@ -1,0 +1,192 @@
+package attn
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
+// every call; what differs is here:
+//
+//   - A row of queries becomes integers with one scale. Its scores are in a unit of its own,
+//     |Scale| times that scale, and so is its factor of powers of 2. Both are positive and finite.
+//   - Scores are exact sums of integers times the scale of the key, and NaN where the query is not
+//     finite. So what happens to rows that see no key, or a NaN, is what happens in float32.
+//   - Weights times the scales of the values become integers of 15 bits, with one scale for each
+//     row and block, and their products with the values are exact sums again.
+
+// intScratch is what the rows of a chunk in integers have beside their state.
+type intScratch struct {
+	queries integerRows // rows × roundUp(D, 4)
+	units   []float32   // of the scores of each row
+	factors []float32   // unit·log₂e, or log₂e where scores are natural
+	bad     []int       // rows whose query is not finite
+	row     []int8      // a query on its way
+
+	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
+	scales  []float32 // of a tile's weights
+
+	blocks int8Blocks // of the caller's views
+
+	all []float32 // units of all rows of a call, for a State
+}
+
+// fit makes the memory large enough for calls of a plan.
+func (w *intScratch) fit(p *plan, rows, scores int) {
+	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
+	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
+	w.row = grow(w.row, roundUp(p.d, 4))
+	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
+	if p.packed == nil && p.d > 0 {
+		w.blocks.fit(p)
+	}
+}
+
+// checkIntegers validates the option against the keys.
+func (p *plan) checkIntegers() error {
+	switch {
+	case p.packed != nil && p.packed.format != I8:
+		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
+	case p.d >= maxInt8Dim:
+		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow", p.d,
+			maxInt8Dim)
+	}
+	return nil
+}
+
+// maxInt8Dim bounds the products of a sum, each at most 127·127, so that 32 bits hold it.
+const maxInt8Dim = 1 << 16
+
+// packing is how keys and values of the call are packed.
+func (w *intScratch) packing(p *plan) *packedKV {
+	if p.packed != nil {
+		return p.packed
+	}
+	return &w.blocks.format
+}
+
+// quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
+// the unit of their scores.
+func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
+	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
+	w.queries.quantize(c.at*width, c.at, scales, q, c.rows, p.d, p.d, w.row)
+	for r, scale := range scales {
+		row, unit := c.at+r, p.int8Unit(scale, 1)
+		if scale != scale {
+			h, i := p.locate(c.kv, c.row+r)
+			finite := false
+			unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
+			if w.queries.put(row*width, row, w.row[:p.d]); !finite {
+				w.bad = append(w.bad, row)
+			}
+		}
+		w.setUnit(p, row, unit)
+	}
+}
+
+// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+func (p *plan) rotateQueries(q []float32) {
+	switch rotation := p.d & -p.d; {
+	case p.packed != nil && p.packed.rotates:
+		p.packed.rotate(q)
+	case p.packed == nil && p.integers && rotation > 1:
+		rotateAll(q, rotation)
+	}
+}
+
+// hugeQuery is what a query whose rotation overflows is multiplied by, which goes into its unit:
+// sums of maxInt8Dim/2 such numbers are finite.
+const hugeQuery = 1. / maxInt8Dim
+
+// quantizeQuery makes integers of a query in w.row, and returns the unit of their products. q is
+// memory for its rotation. Those of a query that is not finite are 0, in the unit of zeros.
+func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, finite bool) {
+	for _, factor := range [...]float32{1, hugeQuery} {
+		if p.flip {
+			factor = -factor
+		}
+		scale(q, query, factor)
+		p.rotateQueries(q)
+		if scale := quantizeToken(w.row[:p.d], q); scale == scale {
+			return p.int8Unit(scale, factor), true
+		}
+	}
+	return p.int8Unit(0, 1), false
+}
+
+// int8Unit is the unit of products with a query whose integers have a scale, after it was
+// multiplied by a factor.
+func (p *plan) int8Unit(scale, factor float32) float32 {
+	if scale == 0 {
+		return p.scale // all products are 0, in any unit
+	}
+	unit := float64(p.scale) * float64(scale) / math.Abs(float64(factor)) // exact
+	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
+}
+
+// setUnit says in which unit the products of a row are.
+func (w *intScratch) setUnit(p *plan, row int, unit float32) {
+	w.units[row], w.factors[row] = unit, f32.Log2E
+	if !p.natural {
+		w.factors[row] = factorOf(unit)
+	}
+}
+
+// scores are the products of rows of queries from one on with the first n packed keys.
+func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
+	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
+	for _, bad := range w.bad {
+		if r := bad - row; r >= 0 && r < rows {
+			fillNaN(s[r*Block:][:n])
+		}
+	}
+}
+
+func fillNaN(x []float32) {
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+}
+
+// int8Blocks is keys and values of a head of the caller's views as integers, block by block in
+// format I8. As many as maxKeptBytes hold stay until the head is another one, because all chunks of
+// its rows read them; those behind take turns in the last place.
+type int8Blocks struct {
+	format packedKV
+	data   []byte
+	kept   []bool // blocks of the head that are integers
+	b, kv  int    // the head
+	last   int    // the block in the last place, -1 if there is none
+}
+
+// maxKeptBytes bounds what is kept of a head: 32768 tokens of two times 128 elements.
+const maxKeptBytes = 8 << 20
+
+// fit makes the memory large enough for a call, and forgets the blocks of the call before.
+func (x *int8Blocks) fit(p *plan) {
+	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
+		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
+	}
+	n := 0
+	if p.chunksPerHead > 1 {
+		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
+	}
+	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]
+	x.forget(-1, -1)
+}
+
+// forget begins with another head.
+func (x *int8Blocks) forget(b, kv int) {
+	x.b, x.kv, x.last = b, kv, -1
+	clear(x.kept)
+}
+
+// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
+func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
+	every bool) (masked bool) {
+	if every {
+		visible = nil
+	}
+	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
+}
