@@ -65,6 +65,7 @@ func within(t *testing.T, what string, d time.Duration, call func(ctx context.Co
 // While an append hangs and another has failed, calls keep their deadlines, and those that need
 // nothing of the two work.
 func TestDeadlinesBesideAHangingAppend(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 2, quick)
 	h := b.hooked(quick, 2)
 	x := b.twin(small, 2)
@@ -111,6 +112,7 @@ func TestDeadlinesBesideAHangingAppend(t *testing.T) {
 
 // Where the worker hangs that a copy is made on, appends go on.
 func TestAppendsBesideAHangingCopy(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Patience = 2 * time.Second
 	b := newBench(t, 1, c)
@@ -152,6 +154,7 @@ func TestAppendsBesideAHangingCopy(t *testing.T) {
 
 // Close takes a second, not one for each sequence, and ends calls.
 func TestCloseBesideHangingWorkers(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Patience = time.Second
 	b := newBench(t, 2, c)
