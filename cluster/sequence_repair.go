@@ -200,7 +200,8 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
 	lengths, err := c.copy(ctx, worker, &r, copyPatience)
 	for i := 0; err == nil; i++ {
-		if err = s.join(ctx, p, x, source, at.epoch, lengths); i == catchUps || !errors.Is(err, errBehind) {
+		err = s.join(ctx, p, x, source, at.epoch, lengths)
+		if i == catchUps || !errors.Is(err, errBehind) {
 			break
 		}
 		resume := s.pauseAppends(ctx)
@@ -287,7 +288,8 @@ func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 }
 
 // giveUp gives up some of a part's copies, while nobody appends to them.
-func (s *Sequence) giveUp(ctx context.Context, p *sequencePart, which func(good []*partCopy) []*partCopy) {
+func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
+	which func(good []*partCopy) []*partCopy) {
 	if len(which(s.good(p))) == 0 {
 		return
 	}
