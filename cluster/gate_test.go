@@ -50,7 +50,8 @@ func hang(ctx context.Context) ([]byte, error) {
 }
 
 // within calls with a deadline, and makes sure that it is kept.
-func within(t *testing.T, what string, d time.Duration, call func(ctx context.Context) error) error {
+func within(t *testing.T, what string, d time.Duration,
+	call func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
