@@ -153,6 +153,33 @@ func TestAppendsBesideAHangingCopy(t *testing.T) {
 	x.attendAll()
 }
 
+// A copy that takes longer than appends first wait joins all the same while tokens come.
+func TestSlowCopyBesideAppends(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience = 400 * time.Millisecond
+	b := newBench(t, 1, c)
+	h := b.hooked(c, 1)
+	x := b.twin(small, 2)
+	x.append(100)
+	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		if op == opCopy {
+			time.Sleep(150 * time.Millisecond)
+		}
+		return call()
+	})
+	b.start("w1")
+	begin := time.Now()
+	for x.far.Missing() > 0 {
+		must(t, x.appendAtOnce(1))
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("the copy has not joined after 10 seconds")
+		}
+	}
+	b.kill("w0")
+	x.attendAll()
+}
+
 // Close takes a second, not one for each sequence, and ends calls.
 func TestCloseBesideHangingWorkers(t *testing.T) {
 	t.Parallel()
