@@ -163,10 +163,11 @@ func TestSlowCopyBesideAppends(t *testing.T) {
 	x := b.twin(small, 2)
 	x.append(100)
 	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		reply, err := call()
 		if op == opCopy {
 			time.Sleep(150 * time.Millisecond)
 		}
-		return call()
+		return reply, err
 	})
 	b.start("w1")
 	begin := time.Now()
