@@ -157,7 +157,7 @@ func TestAppendsBesideAHangingCopy(t *testing.T) {
 func TestSlowCopyBesideAppends(t *testing.T) {
 	t.Parallel()
 	c := quick
-	c.Patience = 400 * time.Millisecond
+	c.Patience, c.Segments = 400*time.Millisecond, 64 // appends stay in one part
 	b := newBench(t, 1, c)
 	h := b.hooked(c, 1)
 	x := b.twin(small, 2)
