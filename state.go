@@ -82,8 +82,9 @@ func (s *State) Reset() {
 // do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
 // of the state; a state that begins with key j of a longer sequence takes Offset = position of
 // query 0 − j, so it is at most 2²⁹ either way. BottomRight is an error because the number of keys
-// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they must be the same in every Update
-// that has them. LSE belongs to Finish. Weights are not supported: they need the final maximum.
+// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they
+// must be the same in every Update that has them. LSE belongs to Finish. Weights are not supported:
+// they need the final maximum.
 //
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
 // the Scale, or with Int8 of the Scale times the scale of the row's query. The first Update decides
