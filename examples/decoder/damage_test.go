@@ -107,7 +107,7 @@ func TestDamagedFolders(t *testing.T) {
 		}), []string{single, down, "3836 bytes, want 3840"}},
 		{"unknown weights", func(_ *testing.T, f *fake) {
 			f.add("model.layers.0.self_attn.q_norm.weight", 8)
-		}, nil, []string{single, "q_norm.weight has no place"}},
+		}, nil, []string{single, "q_norm.weight, F32 [8], has no place"}},
 
 		{"no tokenizer", nil, remove("tokenizer.json"), []string{"tokenizer.json"}},
 		{"tokenizer is not JSON", nil, write("tokenizer.json", `{"model": `),

@@ -147,7 +147,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	l := &folder.Loader{Random: folder.Chance(o.seed), Int8: o.int8}
 	if o.model != "" {
 		l, c = &folder.Loader{Path: o.model, Int8: o.int8}, config{Epsilon: 1e-6}
-		l.JSON("config.json", &c)
+		l.JSON("config.json", &c, folder.AnyKey)
 		l.Open()
 		defer l.Close()
 	}
@@ -156,7 +156,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	}
 	m, text := newModel(l, &c, o.weights), folder.Codec(folder.Numbers(c.Vocab))
 	if o.model != "" {
-		l.CheckUsed("lm_head.weight", "rotary_emb.inv_freq")
+		l.CheckUsed("lm_head.weight", "model.*rotary_emb.inv_freq")
 		text = l.BPE(c.Vocab)
 	}
 	return m, text, l.Err

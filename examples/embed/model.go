@@ -56,9 +56,9 @@ func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
 	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1))), Int8: int8}
 	if path != "" {
 		l.Random, c = nil, standard
-		l.JSON("config.json", &c)
-		l.OptionalJSON("1_Pooling/config.json", &c)
-		l.OptionalJSON("sentence_bert_config.json", &c)
+		l.JSON("config.json", &c, folder.AnyKey)
+		l.OptionalJSON("1_Pooling/config.json", &c, folder.AnyKey)
+		l.OptionalJSON("sentence_bert_config.json", &c, folder.AnyKey)
 		l.Open()
 		defer l.Close()
 	}

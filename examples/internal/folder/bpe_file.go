@@ -85,7 +85,7 @@ func (l *Loader) BPE(vocab int) *BPE {
 	const file = "tokenizer.json"
 	var f tokenizerFile
 	t := &BPE{special: map[string]int{}, texts: map[int]string{}}
-	if l.JSON(file, &f); l.Err == nil {
+	if l.JSON(file, &f, AnyKey); l.Err == nil {
 		l.Check(file, t.build(&f, vocab))
 	}
 	return t

@@ -40,19 +40,17 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// JSON reads a file into what it fills.
-func (l *Loader) JSON(name string, into any) {
+// JSON reads a file into what it fills, of which all keys must be obeyed or idle, see Obey.
+func (l *Loader) JSON(name string, into any, idle Idle) {
 	if data := l.read(name); data != nil {
-		if err := json.Unmarshal(data, into); err != nil {
-			l.Check(name, fmt.Errorf("want JSON as published models have it: %w", err))
-		}
+		l.Check(name, Obey(data, into, idle))
 	}
 }
 
 // OptionalJSON reads a file if it is there.
-func (l *Loader) OptionalJSON(name string, into any) {
+func (l *Loader) OptionalJSON(name string, into any, idle Idle) {
 	if l.exists(name) {
-		l.JSON(name, into)
+		l.JSON(name, into, idle)
 	}
 }
 

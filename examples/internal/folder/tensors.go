@@ -7,9 +7,9 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn"
@@ -46,7 +46,7 @@ func (l *Loader) Open() {
 	if !l.exists(index) {
 		l.Fail("%s: want %s or, for a model in several files, %s", l.Path, single, index)
 	}
-	l.JSON(index, &shards)
+	l.JSON(index, &shards, Idle{"metadata": nil})
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
 		if name != filepath.Base(name) {
 			l.Check(index, fmt.Errorf("weight_map names %q, want files in the same folder", name))
@@ -182,15 +182,17 @@ func half(bits uint32) float32 {
 	return math.Float32frombits(sign|rest) * 0x1p112
 }
 
-// CheckUsed refuses weights that nobody asked for, since a model that knows nothing of them would
-// answer wrongly, but for those of known endings.
-func (l *Loader) CheckUsed(known ...string) {
+// CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
+// answer wrongly, but for those without effect: their names, in which * is for any letters.
+func (l *Loader) CheckUsed(idle ...string) {
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
-		if !l.tensors[name].used && !slices.ContainsFunc(known, func(end string) bool {
-			return strings.HasSuffix(name, end)
+		t := l.tensors[name]
+		if !t.used && !slices.ContainsFunc(idle, func(pattern string) bool {
+			ok, _ := path.Match(pattern, name)
+			return ok
 		}) {
-			l.Fail("%s: tensor %s has no place in this kind of model, want only those that it has",
-				l.tensors[name].file.Name(), name)
+			l.Fail("%s: tensor %s, %v %v, has no place in this kind of model, want only those that it "+
+				"has", t.file.Name(), name, t.DType, t.Shape)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func HashedWords(size, longest int) *WordPiece {
 func (l *Loader) WordPiece(size, longest int) *WordPiece {
 	const file = "tokenizer.json"
 	t := &WordPiece{Size: size, Longest: longest}
-	if l.OptionalJSON(file, t); t.Model.Type == "" {
+	if l.OptionalJSON(file, t, AnyKey); t.Model.Type == "" {
 		l.vocabulary(t)
 	} else if t.Model.Type != "WordPiece" {
 		l.Check(file, fmt.Errorf("the model is of type %q, want WordPiece", t.Model.Type))
@@ -61,7 +61,7 @@ func (l *Loader) vocabulary(t *WordPiece) {
 		Lower bool  `json:"do_lower_case"`
 		Strip *bool `json:"strip_accents"`
 	}{Lower: true}
-	l.OptionalJSON("tokenizer_config.json", &options)
+	l.OptionalJSON("tokenizer_config.json", &options, AnyKey)
 	t.Normalizer, t.Model.Vocab = cleaning(options), map[string]int{}
 	for i, line := range strings.Split(string(l.read("vocab.txt")), "\n") {
 		t.Model.Vocab[strings.TrimSuffix(line, "\r")] = i
