@@ -36,30 +36,39 @@ func loadBPE(t *testing.T, folder string, vocab int) *BPE {
 
 func TestSplits(t *testing.T) {
 	for _, c := range []struct {
-		stage *stage
-		text  string
-		want  []string
+		stage, text string
+		want        []string
 	}{
-		{&stage{Type: "ByteLevel"}, "Hello world's  foo 12!?\n\n",
-			[]string{"Hello", " world", "'s", " ", " foo", " 12", "!?", "\n\n"}},
-		{&stage{Type: "Split", Behavior: "Isolated",
-			Pattern: struct{ String, Regex string }{Regex: llama3}}, "12345 I'LL go(\n\n  x",
+		{`{'type': 'ByteLevel'}`, "Hello world's  foo 12!?\n\n",
+			[]string{"Hello", "Ġworld", "'s", "Ġ", "Ġfoo", "Ġ12", "!?", "ĊĊ"}},
+		{`{'type': 'ByteLevel', 'use_regex': false}`, "a b", []string{"aĠb"}},
+		{`{'type': 'ByteLevel', 'add_prefix_space': true}`, "a b", []string{"Ġa", "Ġb"}},
+		{`{'type': 'ByteLevel', 'add_prefix_space': true}`, " a", []string{"Ġa"}},
+		{fmt.Sprintf(`{'type': 'Split', 'behavior': 'Isolated', 'pattern': {'Regex': '%s'}}`,
+			strings.ReplaceAll(strings.ReplaceAll(llama3, `\`, `\\`), "'", `\u0027`)),
+			"12345 I'LL go(\n\n  x",
 			[]string{"123", "45", " I", "'LL", " go", "(\n\n", " ", " x"}},
-		{&stage{Type: "Digits", Individual: true}, "a12 b٣", []string{"a", "1", "2", " b", "٣"}},
-		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true},
-			{Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
-		{&stage{Type: "Metaspace", Replacement: "▁"}, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
+		{`{'type': 'Digits', 'individual_digits': true}`, "a12 b٣",
+			[]string{"a", "1", "2", " b", "٣"}},
+		{`{'type': 'Digits', 'individual_digits': false}`, "a12 b٣", []string{"a", "12", " b", "٣"}},
+		{`{'type': 'Sequence', 'pretokenizers': [{'type': 'Digits', 'individual_digits': true},
+			{'type': 'ByteLevel'}]}`, "x=10 y", []string{"x", "=", "1", "0", "Ġy"}},
+		{`{'type': 'Metaspace', 'replacement': '▁'}`, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
+		{`{'type': 'BertPreTokenizer'}`, " a,b$ \u2003c—d\n",
+			[]string{"a", ",", "b", "$", "c", "—", "d"}},
+		{`null`, "a b", []string{"a b"}},
 	} {
-		var tokenizer BPE
-		if err := c.stage.each(tokenizer.addSplit); err != nil {
+		p, err := newPipeline(nil, []byte(strings.ReplaceAll(c.stage, "'", `"`)), nil, nil, 9)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got := []string{c.text}
-		for _, re := range tokenizer.splits {
-			got = split(re, got)
+		pieces, err := p.pieces(c.text)
+		var got []string
+		for _, p := range pieces {
+			got = append(got, p.text)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q becomes %q, want %q", c.stage.Type, c.text, got, c.want)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q becomes %q (%v), want %q", c.stage, c.text, got, err, c.want)
 		}
 	}
 }

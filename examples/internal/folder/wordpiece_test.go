@@ -15,7 +15,7 @@ func loadWordPiece(t *testing.T, name, content string) *WordPiece {
 	if err := os.WriteFile(filepath.Join(l.Path, name), []byte(content), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	w := l.WordPiece(12, 20)
+	w := l.WordPiece(12, 20, 20)
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
@@ -28,7 +28,9 @@ func TestWordPiece(t *testing.T) {
 	cased := loadWordPiece(t, "tokenizer.json", `{"model": {
 		"type": "WordPiece", "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3,
 		"Cat": 4, "cat": 5, "é": 6, "e": 7}},
-		"normalizer": {"type": "BertNormalizer", "lowercase": false, "strip_accents": null}}`)
+		"normalizer": {"type": "BertNormalizer", "lowercase": false, "strip_accents": null},
+		"pre_tokenizer": {"type": "BertPreTokenizer"},
+		"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}}`)
 	for _, c := range []struct {
 		tokens *WordPiece
 		text   string
@@ -46,8 +48,8 @@ func TestWordPiece(t *testing.T) {
 		{tokens, strings.Repeat("cat ", 30), append(append([]int{2}, slices.Repeat([]int{4}, 18)...), 3)},
 		{cased, "Cat cat é e É", []int{2, 4, 5, 6, 7, 1, 3}},
 	} {
-		if got := c.tokens.Encode(c.text); !slices.Equal(got, c.want) {
-			t.Errorf("%q: %d, want %d", c.text, got, c.want)
+		if got, err := c.tokens.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q: %d (%v), want %d", c.text, got, err, c.want)
 		}
 	}
 }

@@ -1,0 +1,164 @@
+package folder
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+const tokenizerConfigJSON = "tokenizer_config.json"
+
+// tokenizerConfig is tokenizer_config.json. What tokenizer.json says, too, must be the same in both.
+type tokenizerConfig struct {
+	Longest float64              `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
+	Added   map[int]*configToken `json:"added_tokens_decoder"`
+
+	// of BPE
+	AddSpace *bool `json:"add_prefix_space"`
+	AddBegin *bool `json:"add_bos_token"`
+	AddEnd   *bool `json:"add_eos_token"`
+
+	// of WordPiece
+	Lower   *bool     `json:"do_lower_case"`
+	Strip   *bool     `json:"strip_accents"`
+	Chinese *bool     `json:"tokenize_chinese_chars"`
+	Clean   *bool     `json:"clean_text"`
+	Unknown tokenText `json:"unk_token"`
+	Begin   tokenText `json:"cls_token"`
+	End     tokenText `json:"sep_token"`
+	Mask    tokenText `json:"mask_token"`
+	Pad     tokenText `json:"pad_token"`
+}
+
+// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
+// texts and decode, and the templates of chats.
+var tokenizerConfigIdle = Idle{
+	"additional_special_tokens": nil, "auto_map": nil, "backend": nil, "bos_token": nil,
+	"chat_template": nil, "clean_up_tokenization_spaces": nil, "device_map": nil,
+	"do_basic_tokenize": {"true"}, "eos_token": nil, "errors": nil, "extra_special_tokens": nil,
+	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
+	"local_files_only": nil, "max_len": nil, "max_length": nil, "model_input_names": nil,
+	"model_specific_special_tokens": nil, "name_or_path": nil, "never_split": {"[]"},
+	"pad_to_multiple_of": nil, "pad_token_type_id": nil, "padding": nil, "padding_side": nil,
+	"processor_class": nil, "response_schema": nil, "sp_model_kwargs": nil,
+	"spaces_between_special_tokens": nil, "special_tokens_map_file": nil,
+	"split_special_tokens": {"false"}, "stride": nil, "tokenizer_class": nil, "tokenizer_file": nil,
+	"truncation": nil, "truncation_side": {`"right"`}, "truncation_strategy": nil,
+	"trust_remote_code": nil, "use_default_system_prompt": nil, "use_fast": nil, "vocab_file": nil,
+	"wordpieces_prefix": {`"##"`},
+}
+
+// configToken is an added token without its number.
+type configToken struct {
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	Left       bool   `json:"lstrip"`
+	Right      bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+// tokenText is a token as a string, or as an object that describes it.
+type tokenText string
+
+func (t *tokenText) UnmarshalJSON(data []byte) error {
+	var described configToken
+	if json.Unmarshal(data, (*string)(t)) == nil {
+		return nil
+	}
+	err := Obey(data, &described, Idle{"__type": {`"AddedToken"`}, "id": nil})
+	*t = tokenText(described.Content)
+	return err
+}
+
+// tokenizerConfig reads tokenizer_config.json if it is there.
+func (l *Loader) tokenizerConfig() *tokenizerConfig {
+	c := &tokenizerConfig{}
+	l.OptionalJSON(tokenizerConfigJSON, c, tokenizerConfigIdle)
+	return c
+}
+
+// merge puts added tokens in the place of those of the same number, as transformers does.
+func (c *tokenizerConfig) merge(added []addedToken) []addedToken {
+	for id, a := range c.Added {
+		added = slices.DeleteFunc(added, func(b addedToken) bool { return b.ID == id })
+		added = append(added,
+			addedToken{id, a.Content, a.SingleWord, a.Left, a.Right, a.Normalized, a.Special})
+	}
+	slices.SortFunc(added, func(a, b addedToken) int { return a.ID - b.ID })
+	return added
+}
+
+// agrees compares what the file says, if it does, with what tokenizer.json does.
+func agrees(key string, said *bool, does bool) error {
+	if said == nil || *said == does {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, want %v as tokenizer.json has it, or none", key, *said, does)
+}
+
+// agreesWithBPE refuses a file that contradicts tokenizer.json.
+func (c *tokenizerConfig) agreesWithBPE(p *pipeline) error {
+	for _, err := range []error{
+		agrees("add_bos_token", c.AddBegin, len(p.before) > 0),
+		agrees("add_eos_token", c.AddEnd, len(p.after) > 0),
+		agrees("add_prefix_space", c.AddSpace, p.addsSpace()),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addsSpace says whether a text gets a space at its beginning, whatever shows it.
+func (p *pipeline) addsSpace() bool {
+	for _, n := range p.normalizers {
+		if _, ok := n.(*prepend); ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.preTokenizers, func(s preTokenizer) bool {
+		switch s := s.(type) {
+		case *byteLevel:
+			return s.AddSpace
+		case *metaspace:
+			return *s.Scheme != "never"
+		}
+		return false
+	})
+}
+
+// agreesWithWordPiece refuses a file that contradicts the normalizer of tokenizer.json.
+func (c *tokenizerConfig) agreesWithWordPiece(p *pipeline) error {
+	for _, n := range p.normalizers {
+		bert, ok := n.(*cleaning)
+		if !ok {
+			continue
+		}
+		for _, err := range []error{
+			agrees("do_lower_case", c.Lower, bert.Lower),
+			agrees("tokenize_chinese_chars", c.Chinese, bert.Chinese),
+			agrees("clean_text", c.Clean, bert.Clean),
+			agrees("strip_accents", c.Strip, bert.strips()),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cleaning is the normalizer for a vocab.txt.
+func (c *tokenizerConfig) cleaning() *cleaning {
+	n := newCleaning()
+	for into, said := range map[*bool]*bool{&n.Lower: c.Lower, &n.Chinese: c.Chinese,
+		&n.Clean: c.Clean} {
+		if said != nil {
+			*into = *said
+		}
+	}
+	n.Strip = c.Strip
+	return n
+}
