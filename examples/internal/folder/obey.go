@@ -68,7 +68,8 @@ func (idle Idle) allow(path, at string, value json.RawMessage) error {
 	case values == nil || isNull(value) || slices.Contains(values, compact(value)):
 		return nil
 	}
-	return fmt.Errorf("%s is %s, want %s, or none", at, short(value), strings.Join(values, " or "))
+	return fmt.Errorf("%s is %s, want %s", at, short(value),
+		strings.Join(append(slices.Clone(values), "null"), " or "))
 }
 
 // plain is the type that pointers lead to.
