@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -206,5 +208,44 @@ func TestHelpIsNoError(t *testing.T) {
 	var errs bytes.Buffer
 	if code := command([]string{"-h"}, io.Discard, &errs); code != 0 || errs.Len() == 0 {
 		t.Errorf("exit code %d, printed %q", code, fmt.Sprint(&errs))
+	}
+}
+
+// TestIdleKeys gives each key a value that nobody knows: it is refused where only some values are
+// without effect, and a folder with one of those is read.
+func TestIdleKeys(t *testing.T) {
+	f := newFake("F32")
+	path := f.write(t)
+	for file, idle := range map[string]folder.Idle{"config.json": idleConfig,
+		"generation_config.json": idleGeneration} {
+		for key, values := range idle {
+			object := map[string]any{}
+			if file == "config.json" {
+				object = maps.Clone(f.config)
+			}
+			read := func(value any) error {
+				if above, below, ok := strings.Cut(key, "."); ok && above != "transformers" {
+					object[above] = map[string]any{below: value}
+				} else {
+					object[key] = value
+				}
+				writeJSON(t, filepath.Join(path, file), object)
+				l := &folder.Loader{Path: path}
+				readConfig(l)
+				return l.Err
+			}
+			err := read("unheard")
+			if got := fmt.Sprint(err); (err == nil) != (values == nil) || err != nil &&
+				!strings.Contains(got, file+": "+key+` is "unheard", want `) {
+				t.Errorf("%s: %s: the error is %v", file, key, err)
+			}
+			for _, value := range append(values, "null") {
+				if err := read(json.RawMessage(value)); err != nil {
+					t.Errorf("%s: %s is %s: %v", file, key, value, err)
+				}
+			}
+		}
+		must(t, os.RemoveAll(filepath.Join(path, file)))
+		writeJSON(t, filepath.Join(path, "config.json"), f.config)
 	}
 }

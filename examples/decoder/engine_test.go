@@ -313,6 +313,8 @@ func TestCommand(t *testing.T) {
 		{"-cache f64", []string{"want f32, f16, bf16 or i8"}},
 		{"-context 10 hello-hello", []string{"prompt 1", "want at most 10"}},
 		{"-workers 0 x", []string{"workers, batch"}},
+		{"-n 0 x", []string{"-n is 0", "want at least 1"}},
+		{"-temperature NaN x", []string{"-temperature NaN", "and 0"}},
 	} {
 		var out, help bytes.Buffer
 		err := run(strings.Fields(c.args), &out, &help)

@@ -76,5 +76,6 @@ var idleGeneration = folder.Idle{
 	"decoder_start_token_id": {},
 }
 
-// idleTensors are angles that are computed here, and a last matrix beside the one that it is tied to.
+// idleTensors are angles that are computed here, and a last matrix beside the one that it is tied
+// to.
 var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight"}

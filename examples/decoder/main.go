@@ -77,6 +77,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -int8 with those of f32")
 	err := f.Parse(args)
 	o.prompts = f.Args()
+	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
+		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
+	}
 	if err == nil && o.int8 {
 		err = o.setInt8(f)
 	}

@@ -54,7 +54,8 @@ func newLayer(l *folder.Loader, c *config, kind attn.Format, at string) layer {
 			part("self_attn.q_proj", q), part("self_attn.k_proj", kv), part("self_attn.v_proj", kv)),
 		out:     l.Linear(kind, q, c.OutBias, part("self_attn.o_proj", c.Dim)),
 		ffnNorm: l.Tensor(at+"post_attention_layernorm.weight", c.Dim),
-		gateUp:  l.Linear(kind, c.Dim, c.FFNBias, part("mlp.gate_proj", c.FFN), part("mlp.up_proj", c.FFN)),
-		down:    l.Linear(kind, c.FFN, c.FFNBias, part("mlp.down_proj", c.Dim)),
+		gateUp: l.Linear(kind, c.Dim, c.FFNBias, part("mlp.gate_proj", c.FFN),
+			part("mlp.up_proj", c.FFN)),
+		down: l.Linear(kind, c.FFN, c.FFNBias, part("mlp.down_proj", c.Dim)),
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // described is what the header of a safetensors file says of a tensor. It is own code because
-// nlpodyssey/safetensors refuses files that have types it does not know, also of tensors that nobody
-// reads, and takes tensors that overlap.
+// nlpodyssey/safetensors refuses files that have types it does not know, also of tensors that
+// nobody reads, and takes tensors that overlap.
 type described struct {
 	Type    string   `json:"dtype"`
 	Shape   []uint64 `json:"shape"`
@@ -49,8 +49,8 @@ func readHeader(header []byte) (map[string]described, error) {
 	return list, err
 }
 
-// checkLayout makes sure that each tensor begins where the one before it ends, and the last one ends
-// with the file.
+// checkLayout makes sure that each tensor begins where the one before it ends, and the last one
+// ends with the file.
 func checkLayout(list map[string]described, size uint64) error {
 	end, last := uint64(0), "the header"
 	names := slices.SortedFunc(maps.Keys(list), func(a, b string) int {
@@ -65,13 +65,14 @@ func checkLayout(list map[string]described, size uint64) error {
 	for _, name := range names {
 		d := list[name]
 		if d.from() != end {
-			return fmt.Errorf("tensor %s begins at byte %d, want %d, where %s ends: tensors neither overlap "+
-				"nor leave room", name, d.from(), end, last)
+			return fmt.Errorf("tensor %s begins at byte %d, want %d, where %s ends: tensors neither "+
+				"overlap nor leave room", name, d.from(), end, last)
 		}
 		end, last = d.to(), name
 	}
 	if end != size {
-		return fmt.Errorf("the tensors have %d bytes, want %d as the file has after its header", end, size)
+		return fmt.Errorf("the tensors have %d bytes, want %d as the file has after its header", end,
+			size)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ const fullSheet = `{"size": 1, "name": "x", "inner": {"width": 2}, "list": [{"id
 	"by_name": {"any": {"n": 5}}, "counts": {"any": 6}, "stop": [7], "note": {"any": 8},
 	"off": false, "inner": null}`
 
-var sheetIdle = Idle{"note": nil, "off": {"false", "0"}, "inner.hint": nil, "list.special": {"true"},
-	"by_name.any.note": nil}
+var sheetIdle = Idle{"note": nil, "off": {"false", "0"}, "inner.hint": nil,
+	"list.special": {"true"}}
 
 // TestObey says which keys are refused, and how.
 func TestObey(t *testing.T) {

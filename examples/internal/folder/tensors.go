@@ -14,8 +14,8 @@ import (
 )
 
 // stored is one tensor of a safetensors file. A file is a length in 8 bytes, so much JSON, and the
-// elements, of which each tensor's are read when they are asked for: a model may have more than there
-// is memory for twice.
+// elements, of which each tensor's are read when they are asked for: a model may have more than
+// there is memory for twice.
 type stored struct {
 	described
 	file *os.File
