@@ -94,11 +94,13 @@ type Part struct {
 	Out  int
 }
 
-// Linear packs layers with the same input into one matrix, side by side.
+// Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
+// negative, as the folder has them.
 func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
 	var rows, biases []float32 // a row for each output
-	out := 0
+	out, names := 0, []string{}
 	for _, p := range parts {
+		names = append(names, p.Name+".weight")
 		x := l.Tensor(p.Name+".weight", p.Out, in)
 		if out += p.Out; len(parts) == 1 {
 			rows = x // without a copy: it may be large
@@ -108,6 +110,9 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 		if bias {
 			biases = append(biases, l.Tensor(p.Name+".bias", p.Out)...)
 		}
+	}
+	if kind < 0 {
+		kind = l.Kind(names...)
 	}
 	made := l.Pack(kind, rows, in, out)
 	made.Bias = biases

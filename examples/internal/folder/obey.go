@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Idle are keys of a file that change nothing an engine computes, with all that is below them: a key
-// below others stands after theirs and a dot. nil is for any value; otherwise only these values, as
-// JSON, have no effect. null is always one of them, as it is as if the key were not there.
+// Idle are keys of a file that change nothing an engine computes, with all that is below them: a
+// key below others stands after theirs and a dot. nil is for any value; otherwise only these
+// values, as JSON, have no effect. null is always one of them, as if the key were not there.
 type Idle map[string][]string
 
 // AnyKey is for a file whose keys nobody listed.
@@ -20,8 +20,8 @@ var AnyKey = Idle{"*": nil}
 
 // Obey reads JSON into what it fills. A key of an object is obeyed if the object becomes a struct
 // with a field of its name, or known to be without effect; others are errors that name key and
-// value, since what they ask for would be left out. Maps have any keys. A type with an UnmarshalJSON
-// of its own sees to its keys there, with an Obey for what they depend on.
+// value, since what they ask for would be left out. Maps have any keys. A type with an
+// UnmarshalJSON of its own sees to its keys there, with an Obey for what they depend on.
 func Obey(data []byte, into any, idle Idle) error {
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("want JSON as published models have it: %w", err)
@@ -29,8 +29,8 @@ func Obey(data []byte, into any, idle Idle) error {
 	return idle.check(data, reflect.TypeOf(into), "", "")
 }
 
-// check looks at all objects in data, which became a t. The place at is for people, and path, without
-// indices, for Idle.
+// check looks at all objects in data, which became a t. The place at is for people, and path,
+// without indices, for Idle.
 func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
 	t = plain(t)
 	if !keyed(t) || isNull(data) {
@@ -68,7 +68,8 @@ func (idle Idle) allow(path, at string, value json.RawMessage) error {
 	case values == nil || isNull(value) || slices.Contains(values, compact(value)):
 		return nil
 	}
-	return fmt.Errorf("%s is %s, want %s, or none", at, short(value), strings.Join(values, " or "))
+	return fmt.Errorf("%s is %s, want %s", at, short(value),
+		strings.Join(append(slices.Clone(values), "null"), " or "))
 }
 
 // plain is the type that pointers lead to.

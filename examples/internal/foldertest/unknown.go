@@ -29,9 +29,9 @@ func eachObject(value any, at string, visit func(at string, object map[string]an
 	}
 }
 
-// UnknownKeys adds a key that no program knows to each object of a folder's JSON file, one after the
-// other, but for those that are free to have any keys. Reading the folder must fail with an error
-// that names file, key and value. It returns how many objects it changed.
+// UnknownKeys adds a key that no program knows to each object of a folder's JSON file, one after
+// the other, but for those that are free to have any keys. Reading the folder must fail with an
+// error that names file, key and value. It returns how many objects it changed.
 func UnknownKeys(t *testing.T, path string, free func(at string) bool, read func() error) int {
 	t.Helper()
 	const key, value = "unheard_of", "ünheard"
