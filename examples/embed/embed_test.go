@@ -347,3 +347,21 @@ func TestInt8(t *testing.T) {
 		}
 	}
 }
+
+// TestTerminal keeps what a terminal would obey from it, in texts and in what files say.
+func TestTerminal(t *testing.T) {
+	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
+		"-time", "0"}
+	var out, errs strings.Builder
+	if code := command(append(small, "a\x1b[2J"), nil, &out, &errs); code != 0 ||
+		strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a␛[2J") ||
+		!strings.Contains(out.String(), "The model is random") {
+		t.Errorf("exit code %d, want 0\n%q\n%q", code, out.String(), errs.String())
+	}
+	folder, _ := writeModel(t, safetensors.F32)
+	write(t, folder, "config.json", []byte(`{"model_type": "\u001b[2J"}`))
+	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
+		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
+		t.Errorf("exit code %d, want 1\n%q", code, errs.String())
+	}
+}

@@ -13,13 +13,22 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "embed:", err)
-		os.Exit(1)
+	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// command is the exit code of a run, whose error it prints.
+func command(args []string, stdin io.Reader, out, errs io.Writer) int {
+	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	if err := run(args, stdin, out); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(errs, "embed:", err)
+		return 1
 	}
+	return 0
 }
 
 //go:embed texts.txt

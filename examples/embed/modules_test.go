@@ -322,10 +322,3 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("%d objects were changed, want 9", total)
 	}
 }
-
-// TestPrintable keeps what a terminal would obey from it.
-func TestPrintable(t *testing.T) {
-	if got := printable("a\x1b[2J é漢\u202e"); got != "a\ufffd[2J é漢\ufffd" {
-		t.Errorf("it is %q", got)
-	}
-}

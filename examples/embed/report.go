@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
@@ -47,7 +45,7 @@ func report(w io.Writer, e *encoder, texts []string, all [][]int, embeddings [][
 		for _, b := range shown {
 			fmt.Fprintf(w, " %5.2f", cosine(a, b))
 		}
-		fmt.Fprintf(w, "   %.60s\n", printable(texts[i]))
+		fmt.Fprintf(w, "   %.60s\n", texts[i])
 	}
 	fmt.Fprintln(w, "\nsame bits")
 	if err := sameBits(w, e.model, all, embeddings); err != nil {
@@ -67,16 +65,6 @@ func report(w io.Writer, e *encoder, texts []string, all [][]int, embeddings [][
 
 // cosine is the similarity of two embeddings.
 func cosine(a, b []float32) float64 { return float64(attn.Dot(unit(a), unit(b))) }
-
-// printable is a text without what a terminal would obey.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
 
 // compare prints how close embeddings in integers are to those in float32.
 func compare(w io.Writer, floats *encoder, ids [][]int, ints [][]float32) error {

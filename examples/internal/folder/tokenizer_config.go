@@ -10,8 +10,8 @@ const tokenizerConfigJSON = "tokenizer_config.json"
 
 // tokenizerConfig is tokenizer_config.json. What tokenizer.json says, too, must be the same in both.
 type tokenizerConfig struct {
-	Longest float64              `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
-	Added   map[int]*configToken `json:"added_tokens_decoder"`
+	Longest float64             `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
+	Added   map[int]configToken `json:"added_tokens_decoder"`
 
 	// of BPE
 	AddSpace *bool `json:"add_prefix_space"`
