@@ -8,20 +8,29 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // llama3 is the pattern of Llama 3's tokenizer.json.
 const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// tokenizerOf reads JSON with ' for ".
-func tokenizerOf(t *testing.T, json string) *BPE {
+// loaderOf has a folder with files, in which ' is for ".
+func loaderOf(t *testing.T, files map[string]string) *Loader {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"),
-		[]byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
-		t.Fatal(err)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name),
+			[]byte(strings.ReplaceAll(text, "'", `"`)), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return loadBPE(t, folder, 1000)
+	return &Loader{Path: folder}
+}
+
+// tokenizerOf reads a tokenizer.json.
+func tokenizerOf(t *testing.T, json string) *BPE {
+	t.Helper()
+	return loadBPE(t, loaderOf(t, map[string]string{tokenizerJSON: json}).Path, 1000)
 }
 
 func loadBPE(t *testing.T, folder string, vocab int) *BPE {
@@ -87,6 +96,10 @@ func TestEncode(t *testing.T) {
 			'added_tokens': [{'id': 1, 'content': '<s>'}],
 			'model': {'vocab': {'▁': 10, 'a': 11, '▁a': 14, 'a▁': 15}, 'merges': ['a ▁', '▁ a']}}`
 	}
+	unknowns := func(options string) string {
+		return `{'model': {` + options + `, 'unk_token': '?', 'vocab': {'?': 0, 'a': 1, 'b': 2, 'ab': 3,
+			'@b': 4, '@a': 5, 'b/': 6, '@ba': 8, '@b@a': 9}, 'merges': ['a b', '@b @a']}}`
+	}
 	for _, c := range []struct {
 		json, text string
 		want       []int
@@ -100,6 +113,20 @@ func TestEncode(t *testing.T) {
 		{metaspace(`'prepend_scheme': 'first', 'split': false`), " a a", []int{10, 15, 11}},
 		{metaspace(`'prepend_scheme': 'always'`), "a<s>a", []int{14, 1, 14}},
 		{metaspace(`'prepend_scheme': 'never'`), "a", []int{11}},
+		{metaspace(`'add_prefix_space': true`), "a<s>a", []int{14, 1, 14}},
+		{metaspace(`'add_prefix_space': false`), "a a", []int{11, 14}},
+		{metaspace(`'add_prefix_space': false, 'prepend_scheme': 'never', 'str_rep': '▁'`), "a",
+			[]int{11}},
+		{metaspace(`'add_prefix_space': true, 'prepend_scheme': 'never'`), "a", []int{11}},
+		{metaspace(`'split': true`), "a", []int{14}}, // always
+		{unknowns(`'fuse_unk': false`), "axxbx", []int{1, 0, 0, 2, 0}},
+		{unknowns(`'fuse_unk': true`), "axxbx", []int{1, 0, 2, 0}},
+		{unknowns(`'fuse_unk': true`), "xx?x", []int{0, 0, 0}}, // the second was known
+		{unknowns(`'continuing_subword_prefix': '@'`), "aba", []int{1, 8}},
+		{unknowns(`'end_of_word_suffix': '/'`), "aab", []int{1, 1, 6}},
+		{unknowns(`'end_of_word_suffix': '/'`), "b", []int{6}},
+		{unknowns(`'dropout': 0.0`), "ab", []int{3}},
+		{unknowns(`'dropout': null`), "ab", []int{3}},
 		{`{'normalizer': {'type': 'NFC'}, 'model': {'vocab': {'é': 5}, 'merges': []}}`, "e\u0301",
 			[]int{5}},
 		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 
@@ -119,11 +146,61 @@ func TestEncode(t *testing.T) {
 		llama.Decode(1); got != " abcé<s>" {
 		t.Errorf("tokens become %q", got)
 	}
+	if got := llama.Decode(10) + llama.Decode(999); got != " " {
+		t.Errorf("tokens become %q", got)
+	}
 	for text, want := range map[string]string{"\xff": "not UTF-8", "z": `no token for "z"`} {
 		if _, err := tokenizerOf(t, metaspace("'split': false")).Encode(text); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want it to say %q", text, err, want)
 		}
+	}
+}
+
+// TestMergeAll compares with looking for the best pair again after each one.
+func TestMergeAll(t *testing.T) {
+	source := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		p := pairs{merges: map[[2]int]merged{}}
+		tokens := 2 + source.IntN(4)
+		for range source.IntN(12) {
+			rank := len(p.merges)
+			p.merges[[2]int{source.IntN(tokens), source.IntN(tokens)}] = merged{rank, tokens}
+			tokens++
+		}
+		ids := make([]int, source.IntN(40))
+		for i := range ids {
+			ids[i] = source.IntN(3)
+		}
+		want := slices.Clone(ids)
+		for {
+			best, at := merged{rank: 99}, -1
+			for i := range len(want) - 1 {
+				if m, ok := p.merges[[2]int{want[i], want[i+1]}]; ok && m.rank < best.rank {
+					best, at = m, i
+				}
+			}
+			if at < 0 {
+				break
+			}
+			want = slices.Replace(want, at, at+2, best.id)
+		}
+		if got := p.mergeAll(slices.Clone(ids)); !slices.Equal(got, want) {
+			t.Fatalf("%v becomes %v by %v, want %v", ids, got, p.merges, want)
+		}
+	}
+}
+
+// TestLongWord has a word that took a minute when each merge looked at all pairs.
+func TestLongWord(t *testing.T) {
+	tokenizer := tokenizerOf(t, `{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3, 'b': 4},
+		'merges': ['a a', 'aa aa']}}`)
+	const letters = 200_000
+	start := time.Now()
+	ids, err := tokenizer.Encode(strings.Repeat("a", letters))
+	if took := time.Since(start); err != nil || len(ids) != letters/4 || took > 20*time.Second {
+		t.Errorf("%d letters become %d tokens (%v) in %v, want %d in less than 20s", letters, len(ids),
+			err, took, letters/4)
 	}
 }
 
