@@ -20,7 +20,7 @@ type BPE struct {
 // tokens.
 func (l *Loader) BPE(vocab int) *BPE {
 	var f tokenizerFile[bpeModel]
-	t := &BPE{texts: map[int]string{}, added: map[int]bool{}}
+	t := &BPE{}
 	l.JSON(tokenizerJSON, &f, tokenizerIdle)
 	config := l.tokenizerConfig()
 	if f.Added = config.merge(f.Added); l.Err == nil {
@@ -36,6 +36,7 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
 		return err
 	}
+	t.texts, t.added = map[int]string{}, map[int]bool{}
 	for text, id := range f.Model.Vocab {
 		t.texts[id] = text
 	}
@@ -52,7 +53,7 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 	if err == nil {
 		err = checkStrips(t.decoders)
 	}
-	if isEmpty(f.Decoder) {
+	if len(t.decoders) == 0 {
 		t.decoders = t.usualDecoders()
 	}
 	return err

@@ -27,14 +27,19 @@ func (p piece) cut(ends ...int) (parts []piece) {
 }
 
 // splitter cuts texts before and after what matches a regular expression. Its engine goes back and
-// tries again, which may take longer than the world is old, so that it has a limit.
+// tries again, which may take longer than the world is old, so that it has limits.
 type splitter struct {
 	*regexp2.Regexp
-	limit time.Duration // of one text
+	limit time.Duration // of one match, and of a text together with its length
 }
 
-// splitLimit is more than the patterns of published models need for megabytes.
-const splitLimit = 10 * time.Second
+// matchLimit is more than the patterns of published models need for a match in megabytes.
+const matchLimit = 2 * time.Second
+
+// timeFor is how long a text of so many bytes may take.
+func timeFor(limit time.Duration, bytes int) time.Duration {
+	return limit + time.Duration(bytes)*20*time.Microsecond
+}
 
 // newSplitter compiles a pattern.
 func newSplitter(pattern string, limit time.Duration) (*splitter, error) {
@@ -46,13 +51,13 @@ func newSplitter(pattern string, limit time.Duration) (*splitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	re.MatchTimeout = limit // of one match
+	re.MatchTimeout = limit
 	return &splitter{re, limit}, nil
 }
 
 // split cuts a piece.
 func (s *splitter) split(p piece) ([]piece, error) {
-	runes, start := []rune(p.text), time.Now()
+	runes, start, limit := []rune(p.text), time.Now(), timeFor(s.limit, len(p.text))
 	at, bytes := 0, 0 // the same place
 	var ends []int
 	end := func(rune int) {
@@ -60,14 +65,14 @@ func (s *splitter) split(p piece) ([]piece, error) {
 		at, ends = rune, append(ends, bytes)
 	}
 	m, err := s.FindRunesMatch(runes)
-	for err == nil && m != nil && time.Since(start) < s.limit {
+	for err == nil && m != nil && time.Since(start) < limit {
 		end(m.Index)
 		end(m.Index + m.Length)
 		m, err = s.FindNextMatch(m)
 	}
-	if err != nil || m != nil { // the only error is that a match took too long
+	if err != nil || m != nil { // the only error is that a match took more than limit
 		return nil, fmt.Errorf("the pattern %q takes more than %v for a text of %d letters, want one "+
-			"that takes less", s.String(), s.limit, len(runes))
+			"that takes less", s.String(), limit, len(runes))
 	}
 	return p.cut(ends...), nil
 }

@@ -10,7 +10,7 @@ import (
 func TestPatternsEnd(t *testing.T) {
 	for pattern, text := range map[string]string{
 		`(a+)+$`:         strings.Repeat("a", 40) + "b",
-		`b(?=(a+)+c)|b+`: strings.Repeat("b"+strings.Repeat("a", 22), 1000),
+		`b(?=(a+)+c)|b+`: strings.Repeat("b"+strings.Repeat("a", 16), 1000),
 	} {
 		s, err := newSplitter(pattern, 50*time.Millisecond)
 		if err != nil {
@@ -18,11 +18,11 @@ func TestPatternsEnd(t *testing.T) {
 		}
 		start := time.Now()
 		_, err = s.split(piece{text: text})
-		if err == nil || !strings.Contains(err.Error(), "takes more than 50ms for a text of") {
+		if err == nil || !strings.Contains(err.Error(), "takes more than") {
 			t.Errorf("%s: the error is %v, want it to say that it takes too long", pattern, err)
 		}
 		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s took %v, want not much more than 50ms", pattern, took)
+			t.Errorf("%s took %v, want less than a second", pattern, took)
 		}
 	}
 }

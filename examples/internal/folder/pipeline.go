@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -178,17 +177,13 @@ func (b *budget) split(pieces []piece, stage preTokenizer) (parts []piece, err e
 		switch {
 		case err != nil:
 			return nil, err
-		case time.Since(b.start) > splitLimit:
-			return nil, fmt.Errorf("the pre_tokenizer takes more than %v for a text, want less", splitLimit)
+		case time.Since(b.start) > timeFor(matchLimit, b.bytes):
+			return nil, fmt.Errorf("the pre_tokenizer takes more than %v for a text, want less",
+				timeFor(matchLimit, b.bytes))
 		case grown(size, b.bytes) != nil:
 			return nil, grown(size, b.bytes)
 		}
 		parts = append(parts, more...)
 	}
 	return parts, nil
-}
-
-// isEmpty says whether a file has a stage, or null.
-func isEmpty(stage json.RawMessage) bool {
-	return len(stage) == 0 || strings.TrimSpace(string(stage)) == "null"
 }

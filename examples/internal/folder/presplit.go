@@ -34,7 +34,7 @@ const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 func (b *byteLevel) prepare() (err error) {
 	if b.UseRegex {
-		b.words, err = newSplitter(gpt2, splitLimit)
+		b.words, err = newSplitter(gpt2, matchLimit)
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (s *splitBy) prepare() (err error) {
 		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated",
 			s.Pattern.text, s.Behavior)
 	}
-	s.by, err = newSplitter(s.Pattern.regex, splitLimit)
+	s.by, err = newSplitter(s.Pattern.regex, matchLimit)
 	return err
 }
 
@@ -83,7 +83,7 @@ func (d *digits) prepare() (err error) {
 	if d.Individual {
 		numbers = `\p{N}`
 	}
-	d.by, err = newSplitter(numbers, splitLimit)
+	d.by, err = newSplitter(numbers, matchLimit)
 	return err
 }
 

@@ -34,7 +34,7 @@ type tokenizerConfig struct {
 // texts and decode, and the templates of chats.
 var tokenizerConfigIdle = Idle{
 	"additional_special_tokens": nil, "auto_map": nil, "backend": nil, "bos_token": nil,
-	"chat_template": nil, "clean_up_tokenization_spaces": nil, "device_map": nil,
+	"chat_template": nil, "clean_up_tokenization_spaces": nil,
 	"do_basic_tokenize": {"true"}, "eos_token": nil, "errors": nil, "extra_special_tokens": nil,
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
 	"local_files_only": nil, "max_len": nil, "max_length": nil, "model_input_names": nil,
@@ -45,6 +45,7 @@ var tokenizerConfigIdle = Idle{
 	"split_special_tokens": {"false"}, "stride": nil, "tokenizer_class": nil, "tokenizer_file": nil,
 	"truncation": nil, "truncation_side": {`"right"`}, "truncation_strategy": nil,
 	"trust_remote_code": nil, "use_default_system_prompt": nil, "use_fast": nil, "vocab_file": nil,
+	"vocab_size":        nil,
 	"wordpieces_prefix": {`"##"`},
 }
 

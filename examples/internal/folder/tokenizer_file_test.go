@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -222,22 +221,21 @@ func TestUnknownKeysOfTokenizers(t *testing.T) {
 
 // FuzzTokenizers reads files of any kind, and encodes a text: an error, or tokens of the model.
 func FuzzTokenizers(f *testing.F) {
-	f.Add(strings.ReplaceAll(full, "'", `"`), "a <s> 12 é")
-	f.Add(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1}}}`, "x")
-	folder := f.TempDir()
-	f.Fuzz(func(t *testing.T, file, text string) {
-		if err := os.WriteFile(filepath.Join(folder, tokenizerJSON), []byte(file), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		l := &Loader{Path: folder}
-		if bpe := l.BPE(10); l.Err == nil {
+	f.Add([]byte(strings.ReplaceAll(full, "'", `"`)), "a <s> 12 é")
+	f.Add([]byte(`{"model": {"type": "WordPiece", "vocab": {"[UNK]": 1}}}`), "x")
+	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		var bpe BPE
+		var pairs tokenizerFile[bpeModel]
+		if Obey(file, &pairs, tokenizerIdle) == nil && bpe.build(&pairs, 10) == nil {
 			checkTokensOf(t, bpe.Encode, text)
 			for id := range 10 {
 				bpe.Decode(id)
 			}
 		}
-		l = &Loader{Path: folder}
-		if pieces := l.WordPiece(10, 0, 5); l.Err == nil {
+		pieces := WordPiece{wordPieceModel: usualWordPiece}
+		words := tokenizerFile[wordPieceModel]{Model: usualWordPiece}
+		if Obey(file, &words, wordPieceIdle) == nil && pieces.build(&words, 10) == nil &&
+			pieces.check() == nil && pieces.limit(9) == nil {
 			checkTokensOf(t, pieces.Encode, text)
 		}
 	})

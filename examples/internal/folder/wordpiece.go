@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,7 +31,7 @@ var usualWordPiece = wordPieceModel{Unknown: "[UNK]", Prefix: "##", LongestWord:
 
 // UnmarshalJSON asks for the type before it asks for keys, which depend on it.
 func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
-	if kind := typeOf(data); kind != "WordPiece" {
+	if kind := typeOf(data); kind != "WordPiece" && kind != "" {
 		return fmt.Errorf("the model is of type %q, want WordPiece", kind)
 	}
 	type plain wordPieceModel
@@ -73,18 +72,25 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 
 func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) {
 	f := tokenizerFile[wordPieceModel]{Model: t.wordPieceModel}
-	idle := maps.Clone(tokenizerIdle)
-	idle["decoder"] = nil // nobody decodes
-	l.JSON(tokenizerJSON, &f, idle)
-	if l.Err != nil {
-		return
+	l.JSON(tokenizerJSON, &f, wordPieceIdle)
+	if f.Added = config.merge(f.Added); l.Err == nil {
+		l.Check(tokenizerJSON, t.build(&f, size))
 	}
-	var err error
-	f.Added = config.merge(f.Added)
-	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
+	if l.Err == nil {
+		l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
+	}
+}
+
+// wordPieceIdle are keys of a tokenizer.json, whose tokens nobody decodes.
+var wordPieceIdle = Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil, "decoder": nil}
+
+func (t *WordPiece) build(f *tokenizerFile[wordPieceModel], size int) (err error) {
+	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
+		return err
+	}
 	t.wordPieceModel = f.Model
-	l.Check(tokenizerJSON, cmp.Or(err, checkTokens(f.Added, t.Vocab)))
-	l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
+	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
+	return err
 }
 
 // vocabulary reads a file in which each line is a token.
@@ -144,15 +150,15 @@ func (t *WordPiece) check() error {
 
 // Encode returns the tokens of a text, of a long one the first.
 func (t *WordPiece) Encode(text string) ([]int, error) {
-	ids, err := t.encode(strings.ToValidUTF8(text, "\ufffd"), t.pieces)
+	ids, err := t.encode(strings.ToValidUTF8(text, "\ufffd"), t.word)
 	if err != nil {
 		return nil, err
 	}
 	return t.around(ids[:min(len(ids), t.longest-len(t.before)-len(t.after))])
 }
 
-// pieces appends the longest pieces of the vocabulary that make up a word, from the left.
-func (t *WordPiece) pieces(ids []int, word string) ([]int, error) {
+// word appends the longest pieces of the vocabulary that make up a word, from the left.
+func (t *WordPiece) word(ids []int, word string) ([]int, error) {
 	if t.Vocab == nil {
 		hash := fnv.New32a()
 		_, _ = hash.Write([]byte(word)) // which cannot fail
