@@ -161,8 +161,8 @@ func (f *configFile) rotations(c *config) error {
 		name = "rope_parameters"
 	}
 	c.Scaling, c.Theta = *s, *cmp.Or(f.Theta, s.Theta, new(10000.0))
-	if !(c.Theta > 0) {
-		return fmt.Errorf("rope_theta is %v, want a number above 0", c.Theta)
+	if c.Theta < 1 {
+		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
 	}
 	if err := c.Scaling.complete(); err != nil {
 		return fmt.Errorf("%s %w", name, err)
@@ -182,12 +182,12 @@ func (s *scaling) complete() error {
 		return fmt.Errorf("has factor %v without a rope_type, want llama3 or linear", s.Factor)
 	case !llama3 && !linear && s.Type != "" && s.Type != "default":
 		return fmt.Errorf("is of type %q, want llama3 or linear", s.Type)
-	case (llama3 || linear) && !(s.Factor > 0), llama3 &&
-		!(s.Low > 0 && s.High > s.Low && s.Original > 0):
-		return fmt.Errorf("of type %s has factor %v, low_freq_factor %v, "+
-			"high_freq_factor %v and original_max_position_embeddings %v, "+
-			"want numbers above 0 (for linear the factor only), and the third above the second", s.Type,
-			s.Factor, s.Low, s.High, s.Original)
+	case (llama3 || linear) && s.Factor < 1:
+		return fmt.Errorf("of type %s has factor %v, want 1 or more", s.Type, s.Factor)
+	case llama3 && !(s.Low > 0 && s.High > s.Low && s.Original > 0):
+		return fmt.Errorf("of type llama3 has low_freq_factor %v, high_freq_factor %v and "+
+			"original_max_position_embeddings %v, want numbers above 0, the second above the first", s.Low,
+			s.High, s.Original)
 	}
 	return nil
 }

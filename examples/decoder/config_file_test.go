@@ -249,3 +249,40 @@ func TestIdleKeys(t *testing.T) {
 		writeJSON(t, filepath.Join(path, "config.json"), f.config)
 	}
 }
+
+// FuzzReadConfig reads any config.json: an error, or a model that can be computed, which one more
+// key makes an error.
+func FuzzReadConfig(f *testing.F) {
+	for _, text := range configs {
+		f.Add(text)
+	}
+	sized, err := json.Marshal(newFake("F32").config)
+	must(f, err)
+	f.Add(string(sized))
+	path := f.TempDir()
+	read := func(t *testing.T, text string) (config, error) {
+		must(t, os.WriteFile(filepath.Join(path, "config.json"), []byte(text), 0o666))
+		l := &folder.Loader{Path: path}
+		c := readConfig(l)
+		return c, l.Err
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := read(t, text)
+		if err != nil {
+			return
+		}
+		if min(c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab) < 1 ||
+			c.Heads%c.KVHeads != 0 || c.HeadDim%2 != 0 {
+			t.Errorf("%s: the sizes are %+v", text, c)
+		}
+		c.HeadDim = min(c.HeadDim, 1<<12) // for time
+		for _, turn := range c.turns() {
+			if math.IsNaN(turn) || math.IsInf(turn, 0) {
+				t.Fatalf("%s: a position turns by %v", text, turn)
+			}
+		}
+		if _, err := read(t, strings.Replace(text, "{", `{"unheard": 1, `, 1)); err == nil {
+			t.Errorf("%s: one more key is no error", text)
+		}
+	})
+}

@@ -15,7 +15,7 @@ import (
 // values, as JSON, have no effect. null is always one of them, as if the key were not there.
 type Idle map[string][]string
 
-// AnyKey is for a file whose keys nobody listed.
+// AnyKey is for a first look at a file, which is then read with a list.
 var AnyKey = Idle{"*": nil}
 
 // Obey reads JSON into what it fills. A key of an object is obeyed if the object becomes a struct
