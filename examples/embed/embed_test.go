@@ -303,7 +303,8 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q printed\n%s", c.args, text)
 		}
 	}
-	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"}, {"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
+	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"},
+		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
 		{"-vocab", "1"}, {"-nonsense"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}); err == nil {
 			t.Errorf("%q is no error", args)

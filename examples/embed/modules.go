@@ -39,8 +39,8 @@ type module struct {
 // kind is the last part of the type, whose other parts have changed over time.
 func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:] }
 
-// readSentence reads the files for a model with rows of some width. Without modules.json there are a
-// Transformer, a Pooling and a Normalize.
+// readSentence reads the files for a model with rows of some width. Without modules.json there are
+// a Transformer, a Pooling and a Normalize.
 func readSentence(l *folder.Loader, width int) sentence {
 	const file = "modules.json"
 	s, list := usual(), []module(nil)
@@ -67,8 +67,8 @@ func readSentence(l *folder.Loader, width int) sentence {
 	return s
 }
 
-// checkModules refuses lists that do something else than a Transformer, a Pooling, and any number of
-// Dense and Normalize.
+// checkModules refuses lists that do something else than a Transformer, a Pooling, and any number
+// of Dense and Normalize.
 func checkModules(list []module) error {
 	for i, m := range list {
 		kinds := [][]string{{"Transformer"}, {"Pooling"}, {"Dense", "Normalize"}}[min(i, 2)]

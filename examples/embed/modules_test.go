@@ -108,7 +108,8 @@ func TestLayersAfterThePooling(t *testing.T) {
 		}
 		var out strings.Builder
 		if err := run([]string{"-model", folder, "-time", "0", "-int8", "cat", "un"}, nil,
-			&out); err != nil || !strings.Contains(out.String(), "\ncosine with") {
+			&out); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
+			strings.Count(out.String(), "  OK  ") != 4 {
 			t.Errorf("in integers: %v\n%s", err, out.String())
 		}
 	}
@@ -274,7 +275,7 @@ func TestRefusedFolders(t *testing.T) {
 		{map[string]string{"sentence_bert_config.json": `{"max_seq_length": 0}`},
 			"sentence_bert_config.json: max_seq_length is 0"},
 		{map[string]string{"tokenizer_config.json": `{"model_max_length": 1}`},
-			"tokenizer_config.json: texts have at most 1 tokens, want at least 2"},
+			"texts have at most 1 tokens, the least of max_position_embeddings"},
 		{dense(`{"in_features": 31, "out_features": 3}`), "in_features is 31, want 30"},
 		{dense(`{"in_features": 30, "out_features": 0}`), "out_features is 0"},
 		{dense(`{"in_features": 30, "out_features": 3, "activation_function": "torch.x.ReLU"}`),

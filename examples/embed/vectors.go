@@ -8,8 +8,8 @@ import (
 	"github.com/sbinet/npyio/npy"
 )
 
-// writeVectors writes embeddings as an array of NumPy's. The library takes its shape from a type, so
-// that there is a type for it.
+// writeVectors writes embeddings as an array of NumPy's. The library takes its shape from a type,
+// so that there is a type for it.
 func writeVectors(path string, rows [][]float32) error {
 	row := reflect.ArrayOf(len(rows[0]), reflect.TypeFor[float32]())
 	array := reflect.New(reflect.ArrayOf(len(rows), row))

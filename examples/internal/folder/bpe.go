@@ -23,7 +23,7 @@ func (l *Loader) BPE(vocab int) *BPE {
 	t := &BPE{}
 	l.JSON(tokenizerJSON, &f, tokenizerIdle)
 	config := l.tokenizerConfig()
-	if f.Added = config.merge(f.Added); l.Err == nil {
+	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, vocab))
 	}
 	if l.Err == nil {

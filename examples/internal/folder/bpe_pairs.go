@@ -124,8 +124,8 @@ func (p *pairs) known(letter string) (ids []int, ok bool) {
 	return ids, true
 }
 
-// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens are
-// a linked list and pairs a heap, so that the time is n log n.
+// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
+// are a linked list and pairs a heap, so that the time is n log n.
 func (p *pairs) mergeAll(ids []int) []int {
 	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
 	var queue candidates

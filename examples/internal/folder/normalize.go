@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -14,7 +15,9 @@ type normalizer interface {
 	normalize(text string, most int) (string, error)
 }
 
-var normalizerKinds = stageKinds[normalizer]{"normalizer", "normalizers", map[string]func() normalizer{
+var normalizerKinds = stageKinds[normalizer]{"normalizer", "normalizers", normalizerTypes}
+
+var normalizerTypes = map[string]func() normalizer{
 	"NFC":            func() normalizer { return &unicodeForm{form: norm.NFC} },
 	"NFD":            func() normalizer { return &unicodeForm{form: norm.NFD} },
 	"NFKC":           func() normalizer { return &unicodeForm{form: norm.NFKC} },
@@ -25,13 +28,21 @@ var normalizerKinds = stageKinds[normalizer]{"normalizer", "normalizers", map[st
 	"Prepend":        func() normalizer { return &prepend{} },
 	"Replace":        func() normalizer { return &replace{} },
 	"BertNormalizer": func() normalizer { return newCleaning() },
-}}
+}
 
 type unicodeForm struct{ form norm.Form }
 
 func (u *unicodeForm) normalize(text string, _ int) (string, error) {
-	return u.form.String(text), nil
+	made := u.form.String(text)
+	if n := strings.Count(made, joiner); n != strings.Count(text, joiner) {
+		return "", errors.New("a letter of the text has more than 30 marks, want fewer: normalizers of " +
+			"other programs do not divide them")
+	}
+	return made, nil
 }
+
+// joiner is what the library puts between the marks of a letter that has more than 30.
+const joiner = "\u034f"
 
 type lowercase struct{}
 
@@ -108,7 +119,7 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 
 func (r *replace) prepare() error {
 	if r.Pattern.text == "" {
-		return fmt.Errorf("Replace is of the Regex %q, want a String", r.Pattern.regex)
+		return fmt.Errorf("the pattern is the Regex %q, want a String", r.Pattern.regex)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package folder
 import (
 	"strings"
 	"testing"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestNormalizers(t *testing.T) {
@@ -40,5 +42,12 @@ func TestNormalizers(t *testing.T) {
 		if got, err := p.normalize(c.text, 1000); err != nil || got != c.want {
 			t.Errorf("%s: %q becomes %q (%v), want %q", c.stage, c.text, got, err, c.want)
 		}
+	}
+	marks := strings.Repeat("\u0301", 40)
+	if got, err := (&unicodeForm{norm.NFC}).normalize("e"+marks, 1000); err == nil {
+		t.Errorf("with 40 marks there is no error, but %q", got)
+	}
+	if got, _ := newCleaning().normalize("E"+marks, 1000); got != "e" {
+		t.Errorf("cleaned, a letter with 40 marks is %q, want e", got)
 	}
 }

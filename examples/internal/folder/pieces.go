@@ -14,7 +14,7 @@ type piece struct {
 	first bool        // the text begins with it
 }
 
-// cut returns the parts of a piece of text that end at each of some places. Empty ones are left out.
+// cut returns the parts of a piece of text that end at each of some places, without empty ones.
 func (p piece) cut(ends ...int) (parts []piece) {
 	at := 0
 	for _, end := range append(ends, len(p.text)) {

@@ -18,8 +18,8 @@ type tokenizerFile[M any] struct {
 	Model         M               `json:"model"`
 }
 
-// tokenizerIdle are keys of tokenizer.json that change no token: who calls a tokenizer says how long
-// a text may be.
+// tokenizerIdle are keys of tokenizer.json that change no token: who calls a tokenizer says how
+// long a text may be.
 var tokenizerIdle = Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil}
 
 const tokenizerJSON = "tokenizer.json"

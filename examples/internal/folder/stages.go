@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// mostStages is how many normalizers, and how many of each other kind, a file may have: all published
-// ones have fewer, and each takes time for each text.
+// mostStages is how many normalizers, and how many of each other kind, a file may have: all
+// published ones have fewer, and each takes time for each text.
 const mostStages = 64
 
 // stageKinds are the types of one kind of stage: what a stage of each is read into, with defaults.

@@ -3,12 +3,13 @@ package folder
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
 const tokenizerConfigJSON = "tokenizer_config.json"
 
-// tokenizerConfig is tokenizer_config.json. What tokenizer.json says, too, must be the same in both.
+// tokenizerConfig is tokenizer_config.json. What tokenizer.json says, too, is the same in both.
 type tokenizerConfig struct {
 	Longest float64             `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
 	Added   map[int]configToken `json:"added_tokens_decoder"`
@@ -19,23 +20,28 @@ type tokenizerConfig struct {
 	AddEnd   *bool `json:"add_eos_token"`
 
 	// of WordPiece
-	Lower   *bool     `json:"do_lower_case"`
-	Strip   *bool     `json:"strip_accents"`
-	Chinese *bool     `json:"tokenize_chinese_chars"`
-	Clean   *bool     `json:"clean_text"`
-	Unknown tokenText `json:"unk_token"`
-	Begin   tokenText `json:"cls_token"`
-	End     tokenText `json:"sep_token"`
-	Mask    tokenText `json:"mask_token"`
-	Pad     tokenText `json:"pad_token"`
+	Lower   *bool `json:"do_lower_case"`
+	Strip   *bool `json:"strip_accents"`
+	Chinese *bool `json:"tokenize_chinese_chars"`
+	Clean   *bool `json:"clean_text"`
+
+	// tokens that are found in texts
+	Start   specialToken  `json:"bos_token"`
+	Stop    specialToken  `json:"eos_token"`
+	Unknown specialToken  `json:"unk_token"`
+	Begin   specialToken  `json:"cls_token"`
+	End     specialToken  `json:"sep_token"`
+	Mask    specialToken  `json:"mask_token"`
+	Pad     specialToken  `json:"pad_token"`
+	More    specialTokens `json:"additional_special_tokens"`
+	Newer   specialTokens `json:"extra_special_tokens"`
 }
 
 // tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
 // texts and decode, and the templates of chats.
 var tokenizerConfigIdle = Idle{
-	"additional_special_tokens": nil, "auto_map": nil, "backend": nil, "bos_token": nil,
-	"chat_template": nil, "clean_up_tokenization_spaces": nil,
-	"do_basic_tokenize": {"true"}, "eos_token": nil, "errors": nil, "extra_special_tokens": nil,
+	"auto_map": nil, "backend": nil, "chat_template": nil, "clean_up_tokenization_spaces": nil,
+	"do_basic_tokenize": {"true"}, "errors": nil,
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
 	"local_files_only": nil, "max_len": nil, "max_length": nil, "model_input_names": nil,
 	"model_specific_special_tokens": nil, "name_or_path": nil, "never_split": {"[]"},
@@ -59,17 +65,30 @@ type configToken struct {
 	Special    bool   `json:"special"`
 }
 
-// tokenText is a token as a string, or as an object that describes it.
-type tokenText string
+func (t configToken) numbered(id int) addedToken {
+	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special}
+}
 
-func (t *tokenText) UnmarshalJSON(data []byte) error {
-	var described configToken
-	if json.Unmarshal(data, (*string)(t)) == nil {
+// specialToken is a string, or an object that describes it.
+type specialToken struct{ configToken }
+
+func (t *specialToken) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &t.Content) == nil {
 		return nil
 	}
-	err := Obey(data, &described, Idle{"__type": {`"AddedToken"`}, "id": nil})
-	*t = tokenText(described.Content)
-	return err
+	return Obey(data, &t.configToken, Idle{"__type": {`"AddedToken"`}, "id": nil})
+}
+
+// specialTokens are a list, or in newer files an object with a name for each.
+type specialTokens []specialToken
+
+func (t *specialTokens) UnmarshalJSON(data []byte) error {
+	var named map[string]specialToken
+	if json.Unmarshal(data, &named) != nil {
+		return json.Unmarshal(data, (*[]specialToken)(t))
+	}
+	*t = slices.Collect(maps.Values(named))
+	return nil
 }
 
 // tokenizerConfig reads tokenizer_config.json if it is there.
@@ -79,12 +98,19 @@ func (l *Loader) tokenizerConfig() *tokenizerConfig {
 	return c
 }
 
-// merge puts added tokens in the place of those of the same number, as transformers does.
-func (c *tokenizerConfig) merge(added []addedToken) []addedToken {
+// merge puts added tokens in the place of those of the same number, and adds special ones of the
+// vocabulary, as transformers does.
+func (c *tokenizerConfig) merge(added []addedToken, vocab map[string]int) []addedToken {
 	for id, a := range c.Added {
 		added = slices.DeleteFunc(added, func(b addedToken) bool { return b.ID == id })
-		added = append(added,
-			addedToken{id, a.Content, a.SingleWord, a.Left, a.Right, a.Normalized, a.Special})
+		added = append(added, a.numbered(id))
+	}
+	for _, a := range slices.Concat([]specialToken{c.Start, c.Stop, c.Unknown, c.Begin, c.End, c.Mask,
+		c.Pad}, c.More, c.Newer) {
+		same := func(b addedToken) bool { return b.Content == a.Content }
+		if id, ok := vocab[a.Content]; ok && !slices.ContainsFunc(added, same) {
+			added = append(added, a.numbered(id))
+		}
 	}
 	slices.SortFunc(added, func(a, b addedToken) int { return a.ID - b.ID })
 	return added

@@ -130,7 +130,7 @@ func TestRefusedTokenizers(t *testing.T) {
 			`'}`): "the pattern has 10001 bytes, want at most 10000",
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '(?<'}`): "pre_tokenizer Split: error parsing",
 		`{'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'a'}, 'content': ''}, ` + model +
-			`}`: `of the Regex "a", want a String`,
+			`}`: `is the Regex "a", want a String`,
 		`{'normalizer': {'type': 'Sequence', 'normalizers': [], 'pretokenizers': []}, ` + model +
 			`}`: `key "pretokenizers" is []`,
 		`{'normalizer': [], ` + model + `}`: `normalizer is of type ""`,
@@ -157,8 +157,8 @@ func TestRefusedTokenizers(t *testing.T) {
 
 // full has a stage of each type, so that keys can be added to all of them.
 const full = `{'version': '1.0', 'truncation': {'max_length': 2}, 'padding': null,
-	'added_tokens': [{'id': 7, 'content': '<s>', 'single_word': false, 'lstrip': false, 'rstrip': false,
-		'normalized': false, 'special': true}],
+	'added_tokens': [{'id': 7, 'content': '<s>', 'single_word': false, 'lstrip': false,
+		'rstrip': false, 'normalized': false, 'special': true}],
 	'normalizer': {'type': 'Sequence', 'normalizers': [{'type': 'NFC'}, {'type': 'NFD'},
 		{'type': 'NFKC'}, {'type': 'NFKD'}, {'type': 'Lowercase'}, {'type': 'StripAccents'},
 		{'type': 'Strip', 'strip_left': false, 'strip_right': false},

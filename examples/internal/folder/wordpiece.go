@@ -46,7 +46,7 @@ func HashedWords(size, longest int) *WordPiece {
 }
 
 // WordPiece reads tokenizer.json or, where there is none, vocab.txt, and tokenizer_config.json. A
-// text has at most so many tokens; 0 is as tokenizer_config.json says. None has more than positions.
+// text has at most so many tokens, 0 as tokenizer_config.json says, and no more than positions.
 func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	config := l.tokenizerConfig()
 	t, file := &WordPiece{wordPieceModel: usualWordPiece}, tokenizerJSON
@@ -65,7 +65,9 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	} else if config.Longest != 0 {
 		limit = min(limit, config.Longest)
 	}
-	l.Check(tokenizerConfigJSON, t.limit(limit))
+	if err := t.limit(limit); err != nil {
+		l.Fail("%s: %w", l.Path, err)
+	}
 	l.Check(file, t.check())
 	return t
 }
@@ -73,7 +75,7 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) {
 	f := tokenizerFile[wordPieceModel]{Model: t.wordPieceModel}
 	l.JSON(tokenizerJSON, &f, wordPieceIdle)
-	if f.Added = config.merge(f.Added); l.Err == nil {
+	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, size))
 	}
 	if l.Err == nil {
@@ -100,19 +102,15 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 		t.Vocab[strings.TrimSuffix(line, "\r")] = i
 	}
 	delete(t.Vocab, "") // after the last line
-	var added []addedToken
-	for usual, said := range map[string]tokenText{"[UNK]": config.Unknown, "[CLS]": config.Begin,
-		"[SEP]": config.End, "[PAD]": config.Pad, "[MASK]": config.Mask} {
-		name := cmp.Or(string(said), usual)
-		if id, ok := t.Vocab[name]; ok {
-			added = append(added, addedToken{ID: id, Content: name, Special: true})
-		}
+	for into, usual := range map[*specialToken]string{&config.Unknown: "[UNK]",
+		&config.Begin: "[CLS]", &config.End: "[SEP]", &config.Pad: "[PAD]", &config.Mask: "[MASK]"} {
+		into.Content = cmp.Or(into.Content, usual)
 	}
-	added = config.merge(added)
-	t.Unknown = cmp.Or(string(config.Unknown), t.Unknown)
+	added := config.merge(nil, t.Vocab)
+	t.Unknown = config.Unknown.Content
 	t.pipeline = pipeline{size: size, normalizers: []normalizer{config.cleaning()},
 		preTokenizers: []preTokenizer{&bertWords{}}}
-	begin, end := cmp.Or(string(config.Begin), "[CLS]"), cmp.Or(string(config.End), "[SEP]")
+	begin, end := config.Begin.Content, config.End.Content
 	for _, name := range []string{begin, end} {
 		if _, ok := t.Vocab[name]; !ok {
 			l.Check(file, fmt.Errorf("the vocabulary has no %s", name))
@@ -125,7 +123,8 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 // limit says how many tokens a text may have.
 func (t *WordPiece) limit(tokens float64) error {
 	if fixed := len(t.before) + len(t.after); tokens < max(2, float64(fixed)) {
-		return fmt.Errorf("texts have at most %v tokens, want at least %d", tokens, max(2, fixed))
+		return fmt.Errorf("texts have at most %v tokens, the least of max_position_embeddings and "+
+			"max_seq_length or model_max_length, want at least %d", tokens, max(2, fixed))
 	}
 	t.longest = int(tokens)
 	return nil

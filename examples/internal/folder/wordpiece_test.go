@@ -95,6 +95,10 @@ func TestWordPieceFiles(t *testing.T) {
 		{vocabulary(`{'clean_text': false}`), "e\x01", []int{2, 1, 3}},
 		{vocabulary(`{'unk_token': '<u>', 'cls_token': {'content': '[X]', 'lstrip': false}}`), "q",
 			[]int{9, 10, 3}},
+		{vocabulary(`{'mask_token': {'content': '<u>', 'lstrip': true}, 'extra_special_tokens': ['[X]'],
+			'additional_special_tokens': [{'content': 'E'}, 'absent']}`), "e <u>[X]E[MASK]", []int{2, 6, 10, 9,
+			7, 1, 1, 1, 3}},
+		{vocabulary(`{'extra_special_tokens': {'some': '[X]'}}`), "[X]", []int{2, 9, 3}},
 		{vocabulary(`{'added_tokens_decoder': {'9': {'content': '[X]', 'rstrip': true}}}`), "[X] e",
 			[]int{2, 9, 6, 3}},
 	} {
@@ -124,9 +128,9 @@ func TestWordPieceFiles(t *testing.T) {
 		"the vocabulary has no %":                 file(`'unk_token': '%',`, ""),
 		"adds no token to texts": {tokenizerJSON: `{'model': {'type': 'WordPiece',
 			'vocab': {'[UNK]': 1}}}`},
-		"the vocabulary has no [CLS]":       {"vocab.txt": "[UNK]\n[SEP]"},
-		"vocab.txt: added token":            vocabulary(`{'added_tokens_decoder': {'7': {'content': '[X]'}}}`),
-		"at most 1 tokens, want at least 2": with(file("", ""), `{'model_max_length': 1}`),
+		"the vocabulary has no [CLS]":    {"vocab.txt": "[UNK]\n[SEP]"},
+		"vocab.txt: added token":         vocabulary(`{'added_tokens_decoder': {'7': {'content': '[X]'}}}`),
+		"at most 1 tokens, the least of": with(file("", ""), `{'model_max_length': 1}`),
 	} {
 		l := loaderOf(t, files)
 		if l.WordPiece(12, 0, 20); l.Err == nil || !strings.Contains(l.Err.Error(), want) {
@@ -138,7 +142,8 @@ func TestWordPieceFiles(t *testing.T) {
 	if _, err := small.Encode("[MASK]"); l.Err != nil || err != nil {
 		t.Errorf("with tokens of the model: %v, %v", l.Err, err)
 	}
-	if _, err := small.Encode("中"); err == nil || !strings.Contains(err.Error(), "token 8, want 0 to 4") {
+	if _, err := small.Encode("中"); err == nil ||
+		!strings.Contains(err.Error(), "token 8, want 0 to 4") {
 		t.Errorf("with a token that the model lacks the error is %v", err)
 	}
 }
@@ -171,9 +176,9 @@ func TestTokenizerConfigOfBPE(t *testing.T) {
 	}
 	l := loaderOf(t, map[string]string{tokenizerJSON: "{" + plain,
 		tokenizerConfigJSON: `{'added_tokens_decoder': {'2': {'content': 'x', 'lstrip': true},
-			'7': {'content': 'aa'}}}`})
-	got, err := l.BPE(10).Encode("a x aaa")
-	if l.Err != nil || err != nil || !slices.Equal(got, []int{1, 2, 3, 7, 1}) {
-		t.Errorf("the tokens are %v (%v, %v), want 1 2 3 7 1", got, err, l.Err)
+			'7': {'content': 'aa'}}, 'bos_token': 'Ġa', 'eos_token': 'x'}`})
+	got, err := l.BPE(10).Encode("a x aaaĠa")
+	if l.Err != nil || err != nil || !slices.Equal(got, []int{1, 2, 3, 7, 1, 6}) {
+		t.Errorf("the tokens are %v (%v, %v), want 1 2 3 7 1 6", got, err, l.Err)
 	}
 }
