@@ -126,8 +126,8 @@ func (r *replace) prepare() error {
 
 func (r *replace) normalize(text string, most int) (string, error) {
 	old := r.Pattern.text
-	n := strings.Count(text, old)
-	if err := grown(len(text)+n*(len(r.Content)-len(old)), most); err != nil {
+	times, more := int64(strings.Count(text, old)), int64(len(r.Content)-len(old))
+	if err := grown(int64(len(text))+times*more, most); err != nil {
 		return "", err
 	}
 	return strings.ReplaceAll(text, old, r.Content), nil
@@ -138,8 +138,8 @@ func (r *replace) normalize(text string, most int) (string, error) {
 const mostGrowth, freeGrowth = 16, 1024
 
 // grown refuses texts that a tokenizer made much longer than they were.
-func grown(size, most int) error {
-	if size > most {
+func grown[N int | int64](size N, most int) error {
+	if int64(size) > int64(most) {
 		return fmt.Errorf("tokenizer.json makes a text much longer, want at most %d bytes of each byte "+
 			"and %d more", mostGrowth, freeGrowth)
 	}

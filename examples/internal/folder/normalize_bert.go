@@ -17,7 +17,7 @@ type cleaning struct {
 
 func newCleaning() *cleaning { return &cleaning{Clean: true, Chinese: true, Lower: true} }
 
-func (c *cleaning) normalize(text string, most int) (string, error) {
+func (c *cleaning) normalize(text string, _ int) (string, error) {
 	if c.Clean {
 		text = strings.Map(clean, text)
 	}
@@ -30,7 +30,7 @@ func (c *cleaning) normalize(text string, most int) (string, error) {
 	if c.Lower {
 		text = lower(text)
 	}
-	return text, grown(len(text), most)
+	return text, nil
 }
 
 // strips says whether accents vanish.

@@ -36,16 +36,22 @@ func TestTextsDoNotGrow(t *testing.T) {
 		"long replace": `'normalizer': {'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '` +
 			strings.Repeat("b", 1<<16) + `'}`,
 		"prepend": `'normalizer': {'type': 'Prepend', 'prepend': '` + strings.Repeat("b", 1<<10) + `'}`,
+		"spaces": `'normalizer': {'type': 'Sequence', 'normalizers': [` +
+			strings.Repeat(`{'type': 'BertNormalizer'},`, mostStages-1) + `{'type': 'Lowercase'}]}`,
 		"letters": `'pre_tokenizer': {'type': 'Sequence', 'pretokenizers': [` +
 			strings.Repeat(`{'type': 'ByteLevel', 'use_regex': false},`, mostStages-1) +
 			`{'type': 'ByteLevel'}]}`,
 	} {
 		tokenizer := tokenizerOf(t, `{'added_tokens': [{'id': 1, 'content': '<s>'}], `+stages+`,
 			'model': {'merges': [], 'vocab': {'a': 1}}}`)
-		_, err := tokenizer.Encode(strings.Repeat("a é<s>", 1<<10))
+		_, err := tokenizer.Encode(strings.Repeat("a 中中é<s>", 1<<10))
 		if err == nil || !strings.Contains(err.Error(), "makes a text much longer, want at most 16") {
 			t.Errorf("%s: the error is %v", what, err)
 		}
+	}
+	million := strings.Repeat("a", 1<<20)
+	if _, err := (&replace{pattern{text: "a"}, million}).normalize(million, 1<<24); err == nil {
+		t.Error("a terabyte is no error")
 	}
 	l := loaderOf(t, map[string]string{"tokenizer.json": `{'normalizer': {'type': 'Sequence',
 		'normalizers': [` + strings.Repeat(doubling+",", mostStages) + doubling + `]}, 'model': {}}`})
