@@ -40,9 +40,12 @@ var configIdle = folder.Idle{
 	"pooler_size_per_head": nil, "pooler_type": nil, "position_embedding_type": {`"absolute"`},
 	"prefix": nil, "problem_type": nil, "pruned_heads": {"{}"}, "return_dict": nil,
 	"sep_token_id": nil, "task_specific_params": nil, "tie_encoder_decoder": nil,
-	"tie_word_embeddings": nil, "tokenizer_class": nil, "torch_dtype": nil, "torchscript": nil,
+	"tie_word_embeddings": nil, "tokenizer_class": bertClasses, "torch_dtype": nil, "torchscript": nil,
 	"transformers_version": nil, "use_bfloat16": nil, "use_cache": nil,
 }
+
+// bertClasses are tokenizers whose files are read. Others would cut texts into other words.
+var bertClasses = []string{`"BertTokenizer"`, `"BertTokenizerFast"`, `"PreTrainedTokenizerFast"`}
 
 // tensorsIdle are heads, which have no part in embeddings, and the numbers of positions.
 var tensorsIdle = []string{"embeddings.position_ids", "embeddings.token_type_ids",

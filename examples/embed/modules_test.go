@@ -249,6 +249,7 @@ func TestRefusedFolders(t *testing.T) {
 	}{
 		{changed("position_embedding_type", `"relative_key"`),
 			`config.json: position_embedding_type is "relative_key", want "absolute"`},
+		{changed("tokenizer_class", `"BertJapaneseTokenizer"`), `want "BertTokenizer" or`},
 		{changed("is_decoder", "true"), "config.json: is_decoder is true, want false"},
 		{changed("quantization_config", "{}"), `config.json: key "quantization_config" is {}`},
 		{changed("auto_map", `{"a": "b"}`), `config.json: key "auto_map" is {"a":"b"}`},

@@ -13,6 +13,8 @@ const tokenizerConfigJSON = "tokenizer_config.json"
 type tokenizerConfig struct {
 	Longest float64             `json:"model_max_length"` // of texts in tokens, often 1e30; 0 is none
 	Added   map[int]configToken `json:"added_tokens_decoder"`
+	Class   string              `json:"tokenizer_class"`
+	Side    string              `json:"truncation_side"` // from which long texts are shortened
 
 	// of BPE
 	AddSpace *bool `json:"add_prefix_space"`
@@ -48,9 +50,9 @@ var tokenizerConfigIdle = Idle{
 	"pad_to_multiple_of": nil, "pad_token_type_id": nil, "padding": nil, "padding_side": nil,
 	"processor_class": nil, "response_schema": nil, "sp_model_kwargs": nil,
 	"spaces_between_special_tokens": nil, "special_tokens_map_file": nil,
-	"split_special_tokens": {"false"}, "stride": nil, "tokenizer_class": nil, "tokenizer_file": nil,
-	"truncation": nil, "truncation_side": {`"right"`}, "truncation_strategy": nil,
-	"trust_remote_code": nil, "use_default_system_prompt": nil, "use_fast": nil, "vocab_file": nil,
+	"split_special_tokens": {"false"}, "stride": nil, "tokenizer_file": nil, "truncation": nil,
+	"truncation_strategy": nil,
+	"trust_remote_code":   nil, "use_default_system_prompt": nil, "use_fast": nil, "vocab_file": nil,
 	"vocab_size":        nil,
 	"wordpieces_prefix": {`"##"`},
 }
@@ -158,6 +160,9 @@ func (p *pipeline) addsSpace() bool {
 
 // agreesWithWordPiece refuses a file that contradicts the normalizer of tokenizer.json.
 func (c *tokenizerConfig) agreesWithWordPiece(p *pipeline) error {
+	if c.Side != "" && c.Side != "right" {
+		return fmt.Errorf("truncation_side is %q, want right", c.Side)
+	}
 	for _, n := range p.normalizers {
 		bert, ok := n.(*cleaning)
 		if !ok {
@@ -173,6 +178,19 @@ func (c *tokenizerConfig) agreesWithWordPiece(p *pipeline) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// bertClasses are programs that read a vocab.txt as it is read here.
+var bertClasses = []string{"", "BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer",
+	"DistilBertTokenizerFast"}
+
+// isBERT refuses a vocab.txt of other programs, which cut texts into other words.
+func (c *tokenizerConfig) isBERT() error {
+	if !slices.Contains(bertClasses, c.Class) {
+		return fmt.Errorf("tokenizer_class is %q beside a vocab.txt, want BertTokenizer, or a "+
+			"tokenizer.json", c.Class)
 	}
 	return nil
 }

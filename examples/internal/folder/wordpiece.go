@@ -55,7 +55,9 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	} else {
 		file = "vocab.txt"
 		l.vocabulary(t, file, config, size)
+		l.Check(tokenizerConfigJSON, config.isBERT())
 	}
+	l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
 	if l.Err != nil {
 		return t
 	}
@@ -77,9 +79,6 @@ func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) 
 	l.JSON(tokenizerJSON, &f, wordPieceIdle)
 	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, size))
-	}
-	if l.Err == nil {
-		l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
 	}
 }
 

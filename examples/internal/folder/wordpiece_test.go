@@ -120,15 +120,17 @@ func TestWordPieceFiles(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"tokenizer_config.json: do_lower_case is false, want true as": with(file("", bert),
 			`{'do_lower_case': false}`),
-		"strip_accents is false, want true as":    with(file("", bert), `{'strip_accents': false}`),
-		"tokenize_chinese_chars is false":         with(file("", bert), `{'tokenize_chinese_chars': false}`),
-		`truncation_side is "left", want "right"`: with(file("", ""), `{'truncation_side': 'left'}`),
-		`never_split is ["a"], want []`:           with(file("", ""), `{'never_split': ['a']}`),
-		"max_input_chars_per_word is 1001":        file(`'max_input_chars_per_word': 1001,`, ""),
-		"the vocabulary has no %":                 file(`'unk_token': '%',`, ""),
+		"strip_accents is false, want true as":  with(file("", bert), `{'strip_accents': false}`),
+		"tokenize_chinese_chars is false":       with(file("", bert), `{'tokenize_chinese_chars': false}`),
+		`truncation_side is "left", want right`: with(file("", ""), `{'truncation_side': 'left'}`),
+		`never_split is ["a"], want []`:         with(file("", ""), `{'never_split': ['a']}`),
+		"max_input_chars_per_word is 1001":      file(`'max_input_chars_per_word': 1001,`, ""),
+		"the vocabulary has no %":               file(`'unk_token': '%',`, ""),
 		"adds no token to texts": {tokenizerJSON: `{'model': {'type': 'WordPiece',
 			'vocab': {'[UNK]': 1}}}`},
-		"the vocabulary has no [CLS]":    {"vocab.txt": "[UNK]\n[SEP]"},
+		"the vocabulary has no [CLS]": {"vocab.txt": "[UNK]\n[SEP]"},
+		`tokenizer_class is "BertJapaneseTokenizer" beside a vocab.txt`: vocabulary(
+			`{'tokenizer_class': 'BertJapaneseTokenizer'}`),
 		"vocab.txt: added token":         vocabulary(`{'added_tokens_decoder': {'7': {'content': '[X]'}}}`),
 		"at most 1 tokens, the least of": with(file("", ""), `{'model_max_length': 1}`),
 	} {
@@ -165,6 +167,7 @@ func TestTokenizerConfigOfBPE(t *testing.T) {
 		{`{'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': true}, ` + plain,
 			`{'add_prefix_space': true}`, ""},
 		{"{" + plain, `{'legacy': true, 'use_default_system_prompt': false, 'chat_template': 'x'}`, ""},
+		{"{" + plain, `{'truncation_side': 'left', 'tokenizer_class': 'LlamaTokenizer'}`, ""},
 		{"{" + plain, `{'split_special_tokens': true}`, "split_special_tokens is true, want false"},
 		{"{" + plain, `{'bos': 'x'}`, `key "bos" is "x"`},
 	} {
