@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
 )
 
 // heatmap collects the attention weights of some heads of one batch entry.
@@ -59,7 +59,7 @@ func (f *runFlags) newHeatmap(j *job) (*heatmap, error) {
 
 // readLabels reads one token per line. The line break at the end is optional.
 func (h *heatmap) readLabels(path string, keys int) error {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

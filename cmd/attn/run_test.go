@@ -322,10 +322,10 @@ func TestRunRefuses(t *testing.T) {
 		}, nil, "q.H is 3, want a multiple of the 2"},
 		{"no dimension", func(f folder) { f.random("q.npy", 1, 2, 5, 0) }, nil, "q.D is 0"},
 		{"dimension of nothing", func(f folder) {
-			f.random("q.npy", 1, 1<<40, 0, 4)
-		}, []string{"-alibi"}, "q.npy is (1099511627776, 0, 4), want dimensions of at most 268435456"},
+			f.random("q.npy", 1, 1<<30, 0, 4)
+		}, []string{"-alibi"}, "q.npy is (1073741824, 0, 4), want dimensions of at most 268435456"},
 		{"batch of nothing", func(f folder) {
-			f.random("q.npy", 1, 1<<40, 0, 4)
+			f.random("q.npy", 1, 1<<30, 0, 4)
 		}, []string{"-heads", "1"}, "want dimensions of at most"},
 		{"offset behind which slices begin", nil, []string{"-offset", "268435456"},
 			"-offset is 268435456, want at most 268435451 with 5 queries"},
@@ -341,7 +341,7 @@ func TestRunRefuses(t *testing.T) {
 			f.random("k.npy", 1, 2, 6, 5)
 		}, []string{"-heads", "2"}, "k.npy is 5, want a multiple of the head dimension 4/2 = 2"},
 		{"values do not fit -kvheads", nil, []string{"-heads", "2"}, "v.npy is 3, want a multiple of 2"},
-		{"mask of numbers", nil, []string{"-mask", "@q.npy"}, `elements are "<f4", want bool or uint8`},
+		{"mask of numbers", nil, []string{"-mask", "@q.npy"}, `elements are "<f4", want bool, or integers`},
 		{"mask missing", nil, []string{"-mask", "@none.npy"}, "none.npy"},
 		{"bias shape", func(f folder) {
 			f.random("bias.npy", 1, 5, 5)
@@ -356,6 +356,12 @@ func TestRunRefuses(t *testing.T) {
 		{"bias of rank 5", func(f folder) {
 			f.random("bias.npy", 1, 1, 1, 1, 5, 6)
 		}, []string{"-bias", "@bias.npy"}, "bias.npy is (1, 1, 1, 5, 6)"},
+		{"bias of other dimensions than -bias-dims", func(f folder) {
+			f.random("bias.npy", 1, 2, 6)
+		}, []string{"-bias", "@bias.npy", "-bias-dims", "b,h,k"}, "bias.npy is (2, 6), want"},
+		{"bias without a dimension", func(f folder) {
+			f.random("bias.npy", 1)
+		}, []string{"-bias", "@bias.npy"}, "bias.npy is (), want"},
 		{"sinks", func(f folder) {
 			f.random("sinks.npy", 1, 3)
 		}, []string{"-sinks", "@sinks.npy"}, "sinks.npy is (3,), want (2,)"},
@@ -427,6 +433,11 @@ func TestRunUsage(t *testing.T) {
 		"-threads is -1":                           {"-threads", "-1"},
 		"-heads is -1":                             {"-heads", "-1"},
 		"-kvheads needs -heads":                    {"-kvheads", "2"},
+		"-mask-dims needs -mask":                   {"-mask-dims", "q,k"},
+		"-bias-dims is \"k,q\", want some of b,h":  {"-bias", "@q.npy", "-bias-dims", "k,q"},
+		"-bias-dims is \"q,q,k\", want some of b":  {"-bias", "@q.npy", "-bias-dims", "q,q,k"},
+		"-bias-dims is \"x,k\", want some of b":    {"-bias", "@q.npy", "-bias-dims", "x,k"},
+		"-bias-dims is \"b,q\", want k at its end": {"-bias", "@q.npy", "-bias-dims", "b,q"},
 		"-labels, -png-heads and":                  {"-labels", "x"},
 		"out.npy, which is the file of -o, too":    {"-lse", "@out.npy"},
 		"q.npy, which is the file of -q, too":      {"-lse", "@q.npy"},
