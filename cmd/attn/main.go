@@ -135,9 +135,16 @@ func newFlags(name, about string) *flag.FlagSet {
 	return fs
 }
 
-// parse reads the flags of a command that takes nothing else. Asked for help it prints it to
-// stdout.
+// parse reads the flags of a command that takes nothing else.
 func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	if err := parseFlags(fs, args, stdout); err != nil {
+		return err
+	}
+	return noArguments(fs)
+}
+
+// parseFlags reads flags. Asked for help it prints it to stdout.
+func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -147,7 +154,12 @@ func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 		return err
 	case err != nil:
 		return usageError{err}
-	case fs.NArg() > 0:
+	}
+	return nil
+}
+
+func noArguments(fs *flag.FlagSet) error {
+	if fs.NArg() > 0 {
 		return usagef("unexpected argument %q", fs.Arg(0))
 	}
 	return nil

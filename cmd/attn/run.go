@@ -17,6 +17,7 @@ import (
 )
 
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
+attn run -compare a.npy b.npy
 
 Computes softmax(scale·QKᵀ + …)·V on NumPy .npy files of float16, bfloat16 (which NumPy
 calls V2), float32 or float64, rounded to float32, and writes a float32 file of the inputs' rank:
@@ -39,6 +40,9 @@ With -int8, queries, keys and values become integers of 8 bits with a scale for 
 head, and products are exact sums of integers, rounded once: faster, and a little less accurate
 (docs/low-precision.md).
 
+With -compare, two files of one shape are compared instead: the largest and the root mean square
+difference, the steps between neighbouring float32 (ULPs), where, and NaN that only one has.
+
 `
 
 // runFlags is the command line of attn run.
@@ -55,6 +59,7 @@ type runFlags struct {
 	int8                       bool
 	pngHeads, labels           string
 	pngBatch                   int
+	compare                    bool
 	given                      map[string]bool // flags that the command line has
 }
 
@@ -104,17 +109,30 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to "+
 		"write along the axes of -png; queries have those of their positions, if -causal or -offset "+
 		"tells these or there are as many as keys")
+	fs.BoolVar(&f.compare, "compare", false, "compare two files, which are the arguments; no other "+
+		"flag goes with it")
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
 	var f runFlags
 	fs := newFlags("run", runAbout)
 	f.set(fs)
-	if err := parse(fs, args, stdout); err != nil {
+	if err := parseFlags(fs, args, stdout); err != nil {
 		return err
 	}
 	f.given = map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
+	if f.compare {
+		return f.compareFiles(fs.Args(), stdout)
+	}
+	if err := noArguments(fs); err != nil {
+		return err
+	}
+	return f.attend(stdout, stderr)
+}
+
+// attend computes attention and writes what is wanted of it.
+func (f *runFlags) attend(stdout, stderr io.Writer) error {
 	r, err := f.prepare()
 	if err != nil {
 		return err
