@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -164,6 +165,23 @@ func TestHelp(t *testing.T) {
 			t.Errorf("attn help %s: status %d, stdout %q, stderr %q, want %q", name, status, got, stderr,
 				want)
 		}
+		for line := range strings.Lines(got) {
+			line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "    \t", "        ")
+			if n := utf8.RuneCountInString(line); n > 100 {
+				t.Errorf("attn help %s has a line of %d columns:\n%s", name, n, line)
+			}
+		}
+	}
+}
+
+// A word that is longer than a line stays whole, and so do all letters.
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("é", 120)
+	list := "  -a b\n    \t" + strings.Repeat("wörd ", 30) + "\n    \t" + long + "\n"
+	want := "  -a b\n    \t" + strings.TrimSpace(strings.Repeat("wörd ", 18)) + "\n    \t" +
+		strings.Repeat("wörd ", 12) + "\n    \t" + long + "\n"
+	if got := wrap(list); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -89,7 +89,7 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 		"attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
 	fs.StringVar(&f.maskDims, "mask-dims", "", "`list` of what the dimensions of -mask are, of b "+
 		"(batch), h (heads), q (queries), k (keys), such as b,k or b,q,k (default: the last ones of "+
-		"b,h,q,k)")
+		"b,h,q,k, if no others fit)")
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; "+
 		"broadcasts like -mask")
 	fs.StringVar(&f.biasDims, "bias-dims", "", "what -mask-dims is for -mask, for -bias: a `list`")
