@@ -409,11 +409,11 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 
 // The table has all, in 100 columns.
 func TestTable(t *testing.T) {
-	read := map[string]float64{"L1": 1234.5, "L2": 1087.6, "L3": 1000, "DRAM": 100, "DRAM, 8 streams": 100,
-		"DRAM, huge pages": 100}
+	read := map[string]float64{"L1": 1234.5, "L2": 1087.6, "L3": 1000, "DRAM": 100,
+		"DRAM, 8 streams": 100, "DRAM, huge pages": 100}
 	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic",
-		Machine: machine{Read: read, Vectors: limits.Scalar.String(), FMA: 1234.5, PerCycle: 0.123, Clock: 10,
-			IntegersWith: limits.IntegersFor("generic").String(), Integers: 12345.6}}}}
+		Machine: machine{Read: read, Vectors: limits.Scalar.String(), FMA: 1234.5, PerCycle: 0.123,
+			Clock: 10, IntegersWith: limits.IntegersFor("generic").String(), Integers: 12345.6}}}}
 	for _, threads := range []int{1, 2} {
 		for _, c := range benchCases {
 			r := c.result(threads)
@@ -425,7 +425,8 @@ func TestTable(t *testing.T) {
 	var out strings.Builder
 	b.table(&out)
 	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA   1234.5", "100.0 %",
-		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 %, busy", "- mla: H128 KV1 Lk8192 D576/512"} {
+		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 %, busy",
+		"- mla: H128 KV1 Lk8192 D576/512"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
 )
 
-// What differs is said with its size and place. NaN is like NaN, an infinity like itself, and 0 like
-// −0.
+// What differs is said with its size and place. NaN is like NaN, an infinity like itself, and 0
+// like −0.
 func TestCompare(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	f := newFolder(t)
@@ -19,8 +19,8 @@ func TestCompare(t *testing.T) {
 		want string
 	}{
 		{a, "0 of 6 elements of (2, 3) differ\n"},
-		{[]float32{1, 2, nan, inf, float32(math.Copysign(0, -1)), -0x1p-149}, "0 of 6 elements of (2, 3) " +
-			"differ\n"},
+		{[]float32{1, 2, nan, inf, float32(math.Copysign(0, -1)), -0x1p-149}, "0 of 6 elements of " +
+			"(2, 3) differ\n"},
 		{[]float32{1, 2.5, nan, inf, 0, 0x1p-148}, "2 of 6 elements of (2, 3) differ\n" +
 			"largest difference  0.5 at (0, 1): 2 and 2.5\n" +
 			"root mean square    0.204\n" +
@@ -66,6 +66,7 @@ func TestCompareRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "-compare has 1 arguments, want two files", "run", "-compare", a)
 	checkRefusalOf(t, 2, "-compare has 3 arguments, want two files", "run", "-compare", a, a, a)
 	checkRefusalOf(t, 2, "-compare goes with no other flag", "run", "-q", a, "-compare", a, a)
-	checkRefusalOf(t, 1, "a.npy is (2, 3) and "+b+" is (3, 2), want one shape", "run", "-compare", a, b)
+	checkRefusalOf(t, 1, "a.npy is (2, 3) and "+b+" is (3, 2), want one shape", "run", "-compare", a,
+		b)
 	checkRefusalOf(t, 1, "none.npy: no such file", "run", "-compare", a, f.path("none.npy"))
 }

@@ -47,7 +47,8 @@ func (p *pairsFlag) check() error {
 }
 
 // broadcast views a mask or bias as [b, h, lq, lk]: dimensions are what the flag says, or those on
-// the right if there is one way to see that. Missing ones and ones of length 1 repeat, but for keys.
+// the right if there is one way to see that. Missing ones and ones of length 1 repeat, but for
+// keys.
 func broadcast[T any](p pairsFlag, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
 	want := [4]int{b, h, lq, lk}
 	list, err := p.dimsOf(a.Shape, want)

@@ -21,7 +21,8 @@ func (b *benchmark) table(w io.Writer) {
 					"|-------------:|--------:|--------------:|")
 			}
 			fmt.Fprintf(w, row, c.Case, duration(c.Nanoseconds), fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit),
-				fmt.Sprintf("%-4s %7.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent), c.atItsClock())
+				fmt.Sprintf("%-4s %7.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent),
+				c.atItsClock())
 		}
 	}
 	b.shapes(w)
