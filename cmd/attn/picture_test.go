@@ -295,7 +295,7 @@ func TestMaskedPairs(t *testing.T) {
 	}
 	f.mustRun("-png", "@h.svg", "-causal", "bottomright")
 	b, err := os.ReadFile(f.path("h.svg"))
-	for _, want := range []string{">masked<", ">NaN<", ">weight (square-root scale)<"} {
+	for _, want := range []string{">masked<", ">NaN<", ">weight<", ">(square-root scale)<"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("error %v, no %q in the legend", err, want)
 		}

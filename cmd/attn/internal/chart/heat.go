@@ -25,10 +25,11 @@ type Heat struct {
 }
 
 const (
-	heatSide   = 13 * vg.Centimeter // longer side of one map
-	heatMargin = 2.2 * vg.Centimeter
-	barWidth   = 2.3 * vg.Centimeter // colour bar with its numbers
-	inCells    = 14                  // up to so many columns, the weights are written into the cells
+	heatSide     = 13 * vg.Centimeter // longer side of one map
+	heatMargin   = 2.2 * vg.Centimeter
+	barWidth     = 2.8 * vg.Centimeter // colour bar with its numbers
+	legendHeight = 1.4 * vg.Centimeter
+	inCells      = 14 // up to so many columns, the weights are written into the cells
 )
 
 // Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from
@@ -77,9 +78,7 @@ func (h *Heatmap) Draw(w io.Writer, format Format) error {
 			}
 		}
 	}
-	bar := draw.Crop(canvas, width+vg.Centimeter/4, -vg.Centimeter/4, height*0.15, -height*0.15)
-	colourBar(colours).Draw(bar)
-	h.legend(draw.Crop(canvas, width+vg.Centimeter/4, 0, vg.Centimeter/4, 0))
+	h.scale(draw.Crop(canvas, width+vg.Centimeter/4, 0, 0, 0), colours)
 	_, err = page.WriteTo(w)
 	return err
 }
@@ -110,6 +109,15 @@ var (
 	maskedColour = color.Gray{208}
 	nanColour    = color.NRGBA{213, 94, 0, 255}
 )
+
+// scale draws the colours of weights, and below them the others.
+func (h *Heatmap) scale(c draw.Canvas, colours palette.ColorMap) {
+	margin := 0.15 * (c.Max.Y - c.Min.Y)
+	below := max(margin, legendHeight)
+	above := max(2*margin-below, vg.Centimeter/2)
+	colourBar(colours).Draw(draw.Crop(c, 0, -vg.Centimeter/4, below, -above))
+	h.legend(draw.Crop(c, 0, 0, vg.Centimeter/4, 0))
+}
 
 // legend explains below the colour bar what has none of its colours.
 func (h *Heatmap) legend(c draw.Canvas) {
@@ -277,7 +285,7 @@ func colourBar(colours palette.ColorMap) *plot.Plot {
 	p.Add(&plotter.ColorBar{ColorMap: colours, Vertical: true, Colors: 256})
 	p.HideX()
 	p.Y.Padding = 0
-	p.Y.Label.Text = "weight (square-root scale)"
+	p.Y.Label.Text = "weight\n(square-root scale)"
 	var ticks plot.ConstantTicks
 	for _, t := range (plot.DefaultTicks{}).Ticks(0, colours.Max()*colours.Max()) {
 		ticks = append(ticks, plot.Tick{Value: math.Sqrt(t.Value), Label: t.Label})
