@@ -248,6 +248,20 @@ func TestWrongImplementation(t *testing.T) {
 	}
 }
 
+// What nobody needs here would take most of the time until the demo has been compiled.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		if path == "net" || path == "crypto/tls" || strings.HasPrefix(path, "gonum.org/v1/gonum/") {
+			t.Errorf("the command depends on %s", path)
+		}
+	}
+}
+
 // The slopes of the published code for 8 heads, and for 12, which is no power of two.
 func TestALiBiSlopes(t *testing.T) {
 	for i, s := range alibiSlopes(8) {

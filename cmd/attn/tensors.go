@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
@@ -85,12 +84,7 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 }
 
 // dims prints a shape as NumPy does.
-func dims(shape []int) string {
-	if len(shape) == 1 {
-		return fmt.Sprintf("(%d,)", shape[0])
-	}
-	return "(" + strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ", ") + ")"
-}
+func dims(shape []int) string { return npyfile.Tuple(shape) }
 
 // part is the view of heads [h0, h1) and positions [i0, i1) of batch entry b.
 func part[T any](v attn.View[T], b, h0, h1, i0, i1 int) attn.View[T] {

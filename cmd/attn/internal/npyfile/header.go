@@ -30,19 +30,19 @@ func (h *header) index(i int) string {
 	if h.fortran {
 		slices.Reverse(index)
 	}
-	return "(" + tuple(index) + ")"
+	return Tuple(index)
 }
 
-// tuple is the inside of a Python tuple.
-func tuple(items []int) string {
+// Tuple prints a shape or an index as Python does.
+func Tuple(items []int) string {
 	text := make([]string, len(items))
 	for i, n := range items {
 		text[i] = strconv.Itoa(n)
 	}
 	if len(text) == 1 {
-		return text[0] + ","
+		return "(" + text[0] + ",)"
 	}
-	return strings.Join(text, ", ")
+	return "(" + strings.Join(text, ", ") + ")"
 }
 
 // The dictionary is a Python literal. NumPy spells it in one way, other programs do in others.
@@ -158,8 +158,8 @@ func (h *header) check(want string, takes func(kind) bool, size int64) error {
 // bytes is the header as NumPy writes it, in version 1.0. Its length is a multiple of 64, so that
 // the elements are aligned when the file is mapped into memory.
 func (h *header) bytes() []byte {
-	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", h.descr,
-		tuple(h.shape))
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", h.descr,
+		Tuple(h.shape))
 	const fixed = len(magic) + 4
 	pad := 63 - (fixed+len(dict))%64
 	dict += strings.Repeat(" ", pad) + "\n"
