@@ -185,9 +185,7 @@ func (w *scratch) products(p *plan, c *chunk, b *block, t *tile, at, lo, hi int)
 	w.queue.pointer = b.pointer
 	switch from := lo / panel * panel; {
 	case p.int8:
-		row := c.at + t.row
-		scoreInt8(w.s[at*Block:], w.int8.queries.from(row*roundUp(p.d, 4), row), b.kTyped, b.keyScales,
-			t.rows, p.d, hi)
+		w.int8.scores(p, w.s[at*Block:], c.at+t.row, b.kTyped, b.keyScales, t.rows, hi)
 		return
 	case b.typed:
 		scoreTyped(p.packed.format, w.s[at*Block:], q, b.kTyped, t.rows, p.d, hi)

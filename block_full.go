@@ -131,7 +131,7 @@ func (w *scratch) addTyped(p *plan, c *chunk, st *state, at []int, last int) {
 func (w *scratch) addInt8(p *plan, c *chunk, st *state, at []int, last int) {
 	rows, stride, x := c.rows, p.oStride, &w.int8
 	m, l, o := st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
-	q, factors := x.queries.from(c.at*roundUp(p.d, 4), c.at), x.factors[c.at:]
+	factors := x.factors[c.at:]
 	layout := p.packed.valueLayout(Block)
 	layout.setTyped(&tuned)
 	layout.overwrite = st.overwrite
@@ -143,7 +143,7 @@ func (w *scratch) addInt8(p *plan, c *chunk, st *state, at []int, last int) {
 		block := p.packed.data[from:][:p.packed.block]
 		keys, keyScales := p.packed.keys(block)
 		values, valueScales := p.packed.values(block)
-		scoreInt8(w.s, q, keys, keyScales, rows, p.d, n)
+		x.scores(p, w.s, c.at, keys, keyScales, rows, n)
 		masked := softmaxInt8(x.weights, x.scales, w.s, m, l, w.alpha, factors, valueScales, visible,
 			rows)
 		accumulateInt8(o, weights, values, w.alpha, x.scales, rows, stride, Block, 1, &layout)

@@ -1,5 +1,7 @@
 package attn
 
+import "math"
+
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
 // none. It reports whether every row sees every key of the block at key first; if not, the keys
@@ -52,7 +54,7 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 		row, u := c.row+t.row+r, w.int8.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
 		if p.softcap > 0 {
-			softcap(s, p.softcap, u/p.softcap)
+			softcap(s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
 			u = 1
 		}
 		if p.bias.Data != nil {

@@ -31,7 +31,7 @@ func (w *scratch) turnedWeights(p *plan, c *chunk, st *state, keys []byte, scale
 	rows, m, l, x := c.rows, st.m[c.at:], st.l[c.at:], &w.int8
 	switch {
 	case p.int8:
-		scoreInt8(w.s, x.queries.from(c.at*roundUp(p.d, 4), c.at), keys, scales, rows, p.d, n)
+		x.scores(p, w.s, c.at, keys, scales, rows, n)
 		var visible []uint64
 		if n < Block {
 			visible = w.firstKeys(rows, n)

@@ -428,15 +428,20 @@ func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow
 	if opt.Integers {
 		r.round()
 	}
-	r.c = float32(float64(r.unit) * f32.Log2E)
+	r.c = float32(min(float64(r.unit)*f32.Log2E, math.MaxFloat32))
 	return r
 }
 
-// round makes integers of the query, whose scale goes into the unit.
+// round makes integers of the query, whose scale goes into the unit, which is kept positive and
+// finite. A query that is not finite is NaN.
 func (r *integerRow) round() {
+	if !allFiniteGeneric(r.q) {
+		fillWith(r.q, nan32())
+		return
+	}
 	q, scale := integersOf(r.q)
 	if r.q = q; scale != 0 {
-		r.scale = float32(r.scale * scale)
+		r.scale = min(max(float32(r.scale*scale), math.SmallestNonzeroFloat32), math.MaxFloat32)
 	}
 	if r.opt.Softcap == 0 && r.opt.Bias.none() && r.opt.Slopes == nil {
 		r.unit = r.scale
@@ -473,7 +478,7 @@ func (r *integerRow) score(j int) float32 {
 	s = float32(s * r.keyScales[(r.b*r.k.H+r.kv)*r.k.L+j])
 	u, o := r.scale, r.opt
 	if o.Softcap > 0 {
-		s = float32(o.Softcap * f32.Tanh(float32(s*(u/o.Softcap))))
+		s = float32(o.Softcap * f32.Tanh(float32(s*min(u/o.Softcap, math.MaxFloat32))))
 		u = 1
 	}
 	switch {
@@ -591,8 +596,10 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 	}
 	st := r.node(0, segments)
 	lse = f32.FMA(st.m[0], r.unit, f32.Log(st.l[0]))
-	if r.opt.Sinks != nil && st.l[0] != 0 {
-		st.m[0] = float32(st.m[0] * r.unit)
+	m := float32(st.m[0] * r.unit)
+	if r.opt.Sinks != nil && st.l[0] != 0 && !(m > math.MaxFloat32 &&
+		r.opt.Sinks[r.h] <= math.MaxFloat32) { // beside infinity a number is nothing
+		st.m[0] = m
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
 	}
 	rotateGeneric(st.o, 1, r.v.D, r.v.D, r.unrotate)

@@ -77,6 +77,7 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
+	w.int8.bad = w.int8.bad[:0]
 	if p.queriesInPlace {
 		return
 	}
@@ -108,18 +109,19 @@ func (w *scratch) loadHead(p *plan, c *chunk) {
 	if p.flip {
 		scale(q, q, -1)
 	}
-	switch s := p.packed; {
-	case s == nil || !s.rotates:
-	case s.valuesInKeys:
-		s.rotate(q)
-	default:
-		rotate(q, 1, len(q), len(q), s.rotation) // blocks follow each other through all rows
-	}
+	p.rotateQueries(q)
 	if p.int8 {
-		if rotation := p.d & -p.d; p.packed == nil && rotation > 1 {
-			rotateAll(q, rotation)
-		}
 		w.int8.quantizeQueries(p, c, q)
+	}
+}
+
+// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+func (p *plan) rotateQueries(q []float32) {
+	switch rotation := p.d & -p.d; {
+	case p.packed != nil && p.packed.rotates:
+		p.packed.rotate(q)
+	case p.packed == nil && p.int8 && rotation > 1:
+		rotateAll(q, rotation)
 	}
 }
 

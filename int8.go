@@ -10,8 +10,9 @@ import (
 // every call; what differs is here:
 //
 //   - A row of queries becomes integers with one scale. Its scores are in a unit of its own,
-//     |Scale| times that scale, and so is its factor of powers of 2.
-//   - Scores are exact sums of integers times the scale of the key.
+//     |Scale| times that scale, and so is its factor of powers of 2. Both are positive and finite.
+//   - Scores are exact sums of integers times the scale of the key, and NaN where the query is not
+//     finite. So what happens to rows that see no key, or a NaN, is what happens in float32.
 //   - Weights times the scales of the values become integers of 15 bits, with one scale for each
 //     row and block, and their products with the values are exact sums again.
 
@@ -20,6 +21,7 @@ type int8Rows struct {
 	queries integerRows // rows × roundUp(D, 4)
 	units   []float32   // of the scores of each row
 	factors []float32   // unit·log₂e, or log₂e where scores are natural
+	bad     []int       // rows whose query is not finite
 	row     []int8      // a query on its way
 
 	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
@@ -82,27 +84,79 @@ func (w *scratch) int8BlockOf(p *plan, c *chunk, first int) []byte {
 }
 
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
-// the unit of their scores. A query that is not finite makes its scores NaN.
+// the unit of their scores.
 func (w *int8Rows) quantizeQueries(p *plan, c *chunk, q []float32) {
-	scales := w.units[c.at:][:c.rows]
-	w.queries.quantize(c.at*roundUp(p.d, 4), c.at, scales, q, c.rows, p.d, p.d, w.row)
+	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
+	w.queries.quantize(c.at*width, c.at, scales, q, c.rows, p.d, p.d, w.row)
 	for r, scale := range scales {
-		w.setUnit(p, c.at+r, p.int8Unit(scale))
+		row, unit := c.at+r, p.int8Unit(scale, 1)
+		if scale != scale {
+			h, i := p.locate(c.kv, c.row+r)
+			finite := false
+			unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
+			if w.queries.put(row*width, row, w.row[:p.d]); !finite {
+				w.bad = append(w.bad, row)
+			}
+		}
+		w.setUnit(p, row, unit)
 	}
 }
 
-// int8Unit is the unit of products with a query whose integers have a scale.
-func (p *plan) int8Unit(scale float32) float32 {
-	if scale == 0 {
-		scale = 1 // all products are 0, in any unit
+// hugeQuery is what a query whose rotation overflows is multiplied by, which goes into its unit:
+// sums of maxInt8Dim/2 such numbers are finite.
+const hugeQuery = 1. / maxInt8Dim
+
+// quantizeQuery makes integers of a query in w.row, and returns the unit of their products. q is
+// memory for its rotation. Those of a query that is not finite are 0, in the unit of zeros.
+func (w *int8Rows) quantizeQuery(p *plan, q, query []float32) (unit float32, finite bool) {
+	for _, factor := range [...]float32{1, hugeQuery} {
+		if p.flip {
+			factor = -factor
+		}
+		scale(q, query, factor)
+		p.rotateQueries(q)
+		if scale := quantizeToken(w.row[:p.d], q); scale == scale {
+			return p.int8Unit(scale, factor), true
+		}
 	}
-	return float32(p.scale * scale)
+	return p.int8Unit(0, 1), false
+}
+
+// int8Unit is the unit of products with a query whose integers have a scale, after it was
+// multiplied by a factor.
+func (p *plan) int8Unit(scale, factor float32) float32 {
+	if scale == 0 {
+		return p.scale // all products are 0, in any unit
+	}
+	unit := float64(p.scale) * float64(scale) / math.Abs(float64(factor)) // exact
+	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
+}
+
+// int8Factor is the factor of powers of 2 in a unit: finite, as the unit is.
+func int8Factor(unit float32) float32 {
+	return float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
 }
 
 // setUnit says in which unit the products of a row are.
 func (w *int8Rows) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = float32(float64(unit) * f32.Log2E)
+		w.factors[row] = int8Factor(unit)
+	}
+}
+
+// scores are the products of rows of queries from one on with the first n packed keys.
+func (w *int8Rows) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
+	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
+	for _, bad := range w.bad {
+		if r := bad - row; r >= 0 && r < rows {
+			fillNaN(s[r*Block:][:n])
+		}
+	}
+}
+
+func fillNaN(x []float32) {
+	for i := range x {
+		x[i] = float32(math.NaN())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -14,25 +15,101 @@ func int8Problem(r *rand.Rand, s shape) *problem {
 	return p
 }
 
-// Every way to compute attention in integers has the bits of the definition, with every option.
-func TestInt8IsItsDefinition(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		r := random("int8")
-		for range budget(200) {
-			anyTuning(t, r)
-			p := int8Problem(r, anyTypedShape(r))
-			want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-				newIntegers(rotatedRows(p.k), p.v).attend(dst, rotatedRows(q), opt)
-				return nil
-			})
-			for i, way := range ways {
-				got := p.solve(t, way.attend)
-				if i == 0 {
-					want.weights = got.weights // the definition has none; ways are compared
-				}
-				p.same(t, way.name, got, want)
-			}
+// extremeInt8Problem is one with queries, keys, values and a Scale of any size that the domain has,
+// queries that are not finite, and rows that see nothing.
+func extremeInt8Problem(r *rand.Rand, s shape) *problem {
+	p := int8Problem(r, s)
+	p.q, p.repeat = contiguous(p.q), [5][3]bool{}
+	scaleBy(p.k.Data, anyPower(r, 105))
+	scaleBy(p.v.Data, anyPower(r, 105))
+	for at := 0; at < len(p.q.Data); at += p.q.D {
+		extremeQuery(r, p.q.Data[at:][:p.q.D])
+	}
+	if r.IntN(2) == 0 {
+		p.opt.Scale = anyPower(r, 126) * float32(1-2*r.IntN(2))
+	}
+	if p.opt.Sinks != nil && r.IntN(2) == 0 {
+		special.fill(r, p.opt.Sinks)
+	}
+	if r.IntN(4) == 0 {
+		p.opt.KeyLens = make([]int, p.k.B)
+	}
+	if m := p.opt.Mask; m != nil {
+		clear(m.row(r.IntN(m.B), r.IntN(m.H), r.IntN(m.L)))
+	}
+	return p
+}
+
+// anyPower is a power of 2 up to some exponent, or down to it.
+func anyPower(r *rand.Rand, most int) float32 {
+	return float32(math.Ldexp(1, r.IntN(2*most+1)-most))
+}
+
+// extremeQuery makes a query tiny, zero, large or not finite. Those whose rotation overflows are
+// for TestInt8HugeQueries.
+func extremeQuery(r *rand.Rand, row []float32) {
+	switch r.IntN(6) {
+	case 0:
+		special.fill(r, row)
+	case 1:
+		tiny.fill(r, row)
+	case 2:
+		clear(row)
+	case 3:
+		row[r.IntN(len(row))] = []float32{nan32(), float32(math.Inf(1)), negInf}[r.IntN(3)]
+	case 4:
+		scaleBy(row, anyPower(r, 115))
+	}
+	for x, e := range row {
+		if e-e == 0 {
+			row[x] = min(max(e, -0x1p120), 0x1p120)
 		}
+	}
+}
+
+// mustBeInt8ByDefinition: every way to compute attention in integers has the bits of the
+// definition.
+func (p *problem) mustBeInt8ByDefinition(t *testing.T) {
+	t.Helper()
+	want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
+		newIntegers(rotatedRows(p.k), p.v).attend(dst, rotatedRows(q), opt)
+		return nil
+	})
+	for i, way := range ways {
+		got := p.solve(t, way.attend)
+		if i == 0 {
+			want.weights = got.weights // the definition has none; ways are compared
+		}
+		p.same(t, way.name, got, want)
+	}
+}
+
+func TestInt8IsItsDefinition(t *testing.T) {
+	for name, draw := range map[string]func(r *rand.Rand, s shape) *problem{
+		"usual": int8Problem, "extreme": extremeInt8Problem} {
+		t.Run(name, func(t *testing.T) {
+			forEach(t, func(t *testing.T) {
+				r := random("int8 " + name)
+				for range budget(200) {
+					anyTuning(t, r)
+					draw(r, anyTypedShape(r)).mustBeInt8ByDefinition(t)
+				}
+			})
+		})
+	}
+}
+
+// FuzzInt8: with empty rows and units of any size, every way has the bits of the definition, with
+// an implementation that is drawn like everything else.
+func FuzzInt8(f *testing.F) {
+	seedInputs(f)
+	all := implementations()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { tuned = chosen }()
+		r := randomFrom(data)
+		tuned.ISA = all[r.IntN(len(all))]
+		anyTuning(t, r)
+		extremeInt8Problem(r, fewRowsAndKeys(r)).mustBeInt8ByDefinition(t)
 	})
 }
 
@@ -162,5 +239,220 @@ func TestInt8States(t *testing.T) {
 	must(t, mixed.Finish(dst, nil))
 	if e := relativeError(dst.Data, want.o); e > 0.02 {
 		t.Errorf("the error of a state of both arithmetics is %v", e)
+	}
+}
+
+// attendForks is for queries of one batch entry that see keys from 0 on: each is that of a fork of
+// one sequence, so that they share pages.
+func attendForks(dst, q, k, v Tensor, opt *Options) error {
+	if q.B > 1 || opt.Causal != Full || opt.Window != nil || opt.KeyLens != nil || k.empty() {
+		return Attend(dst, q, k, v, opt)
+	}
+	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
+		Pages: (k.L + Block - 1) / Block, Format: formatFor(opt), ValuesInKeys: latent(k, v)})
+	if err != nil {
+		return err
+	}
+	seqs := []*Sequence{store.NewSequence()}
+	if err := seqs[0].Append(k, keptValues(k, v)); err != nil {
+		return err
+	}
+	for range q.L - 1 {
+		seqs = append(seqs, seqs[0].Fork())
+	}
+	o := *opt
+	o.QueryLens = slices.Repeat([]int{1}, q.L)
+	return AttendSequences(dst, q, seqs, &o)
+}
+
+// forEachInt8Way runs a test with each implementation and each way to compute, over values of their
+// own and over values in keys, of which views are not the integers: there are no such calls.
+func forEachInt8Way(t *testing.T, test func(t *testing.T, latent bool, attend attender)) {
+	forEach(t, func(t *testing.T) {
+		for _, way := range append(slices.Clone(ways), struct {
+			name   string
+			attend attender
+		}{"forks", attendForks}) {
+			t.Run(way.name, func(t *testing.T) { test(t, false, way.attend) })
+			t.Run(way.name+", values in keys", func(t *testing.T) { test(t, true, way.attend) })
+		}
+	})
+}
+
+// Queries whose unit float32 does not hold give what float32 gives.
+func TestInt8UnitsBeyondFloat32(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for name, c := range map[string]struct{ q, scale, k, lse float32 }{
+		"a tiny query":            {q: 1e-44, k: 1},
+		"the smallest query":      {q: math.SmallestNonzeroFloat32, k: 1},
+		"a tiny Scale":            {q: 1e-20, scale: 1e-30, k: 1},
+		"the smallest Scale":      {q: 1e-20, scale: math.SmallestNonzeroFloat32, k: 1},
+		"a large unit":            {q: 1e30, scale: 1e30, k: 1, lse: inf},
+		"a large negative unit":   {q: 1e30, scale: -1e30, k: 1, lse: negInf},
+		"a large unit, zero keys": {q: 1e30, scale: 1e30},
+		"a large query":           {q: math.MaxFloat32, k: 1, lse: inf},
+		"a large query, back":     {q: math.MaxFloat32, scale: 0x1p-126, k: 0x1p-100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachInt8Way(t, func(t *testing.T, latent bool, attend attender) {
+				const d, keys = 64, 3*Block + 7
+				p := newProblem(random(name), zeroes, shape{1, 1, 2, 5, keys, d, d})
+				fillWith(p.q.Data, c.q)
+				fillWith(p.k.Data, c.k)
+				for j := range keys {
+					fillWith(p.v.row(0, 0, j), float32(j%2*2))
+				}
+				p.opt = Options{Int8: true, Scale: c.scale}
+				mean := float32(2*(keys/2)) / keys
+				if latent {
+					p.overKeys()
+					mean = c.k
+				}
+				got := p.solve(t, attend)
+				for i, e := range got.o {
+					if !(math.Abs(float64(e-mean)) <= 1e-3*math.Abs(float64(mean))) {
+						t.Fatalf("output %d is %v, want %v", i, e, mean)
+					}
+				}
+				for i, e := range got.lse {
+					want := c.lse
+					if want == 0 {
+						want = float32(math.Log(keys))
+					}
+					if e != want && !(math.Abs(float64(e-want)) < 1e-4) {
+						t.Fatalf("LSE %d is %v, want %v", i, e, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Where scores overflow in natural units a sink counts for nothing, in outputs and in weights.
+func TestSinksBesideScoresThatOverflow(t *testing.T) {
+	for _, int8 := range []bool{false, true} {
+		forEachInt8Way(t, func(t *testing.T, _ bool, attend attender) {
+			p := newProblem(random("sinks"), zeroes, shape{1, 1, 1, 3, Block + 9, 4, 4})
+			fillWith(p.q.Data, 1e30)
+			fillWith(p.k.row(0, 0, 2), 1)
+			fillWith(p.k.row(0, 0, 3), 0.5)
+			fillWith(p.v.row(0, 0, 2), 7)
+			p.opt = Options{Int8: int8, Scale: 1e30, Sinks: []float32{5}}
+			got := p.solve(t, attend)
+			for i, e := range got.o {
+				if !(math.Abs(float64(e-7)) < 1e-3) {
+					t.Fatalf("Int8 %t: output %d is %v, want 7", int8, i, e)
+				}
+			}
+			p.opt.Sinks[0] = nan32()
+			for i, e := range p.solve(t, attend).o {
+				if e == e {
+					t.Fatalf("Int8 %t: beside a sink of NaN, output %d is %v, want NaN", int8, i, e)
+				}
+			}
+			for i, e := range got.weights {
+				if want := float32(zeroIf(i%p.k.L != 2)); e != want {
+					t.Fatalf("Int8 %t: weight %d is %v, want %v", int8, i, e, want)
+				}
+			}
+		})
+	}
+}
+
+// A power of 2 may stand in the query or in Scale, with the same bits, even where the rotation of
+// the query overflows.
+func TestInt8HugeQueries(t *testing.T) {
+	forEachInt8Way(t, func(t *testing.T, latent bool, attend attender) {
+		r := random("huge queries")
+		for _, flip := range []float32{1, -1} {
+			p := newProblem(r, normal, shape{1, 2, 2, 3, Block + 20, 96, 80})
+			if latent {
+				p.overKeys()
+			}
+			scaleBy(p.k.Data, 0x1p-6)
+			for i := range p.q.Data {
+				p.q.Data[i] = 1.5 + r.Float32()/4
+			}
+			p.opt = Options{Int8: true, Scale: 3 * flip}
+			want := p.solve(t, attend)
+			scaleBy(p.q.Data, 0x1p127)
+			p.opt.Scale *= 0x1p-127 // which is exact
+			got := p.solve(t, attend)
+			mustEqualBits(t, "outputs", got.o, want.o)
+			mustEqualBits(t, "log-sum-exps", got.lse, want.lse)
+		}
+	})
+}
+
+// Rows that see no key are zero with LSE −Inf, whatever their queries hold and whatever hides the
+// keys.
+func TestInt8RowsThatSeeNoKey(t *testing.T) {
+	const lq, lk, d = 6, Block + 30, 8
+	hidden := func() *Mask {
+		m := BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
+		return &m
+	}
+	bias := zeros(1, 1, lq, lk)
+	fillWith(bias.Data, negInf)
+	for name, opt := range map[string]Options{
+		"Mask":            {Mask: hidden()},
+		"Mask, Softcap":   {Mask: hidden(), Softcap: 3},
+		"Mask, Sinks":     {Mask: hidden(), Sinks: []float32{1, 2}},
+		"Mask, Slopes":    {Mask: hidden(), Slopes: []float32{1, 2}},
+		"Bias":            {Bias: &bias},
+		"Causal":          {Causal: TopLeft, Offset: -lq},
+		"Window":          {Window: &Window{0, 0}, Offset: lk},
+		"KeyLens":         {KeyLens: []int{0}},
+		"KeyLens, Causal": {KeyLens: []int{0}, Causal: BottomRight},
+		"no keys":         {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachInt8Way(t, func(t *testing.T, latent bool, attend attender) {
+				for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf, 1e-45, 1e-39, 0,
+					math.MaxFloat32} {
+					p := newProblem(random(name), normal, shape{1, 1, 2, lq, lk, d, d})
+					if name == "no keys" {
+						p.k, p.v = zeros(1, 1, 0, d), zeros(1, 1, 0, d)
+					}
+					if latent {
+						p.overKeys()
+					}
+					fillWith(p.q.Data[:7*d], bad)
+					p.opt = opt
+					p.opt.Int8 = true
+					got := p.solve(t, attend)
+					for i, e := range got.o {
+						if e != 0 {
+							t.Fatalf("queries of %v: output %d is %v, want 0", bad, i, e)
+						}
+					}
+					for i, e := range got.lse {
+						if e != negInf {
+							t.Fatalf("queries of %v: LSE %d is %v, want −Inf", bad, i, e)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// A key that is too large for its products makes NaN of the rows that see it, and of no others.
+func TestInt8KeysBeyondTheDomain(t *testing.T) {
+	const d, lq = 16, 40
+	for most, overflows := range map[float32]bool{0x1p127 / (127 * d): false, 0x1p120: true} {
+		forEach(t, func(t *testing.T) {
+			p := newProblem(random("large keys"), zeroes, shape{1, 1, 1, lq, lq, d, d})
+			fillWith(p.q.Data, 1)
+			fillWith(p.v.Data, 1)
+			fillWith(p.k.row(0, 0, 20), most)
+			p.opt = Options{Int8: true, Causal: TopLeft}
+			for i, e := range p.solve(t, Attend).o {
+				sees, isOne := overflows && i/d >= 20, math.Abs(float64(e)-1) < 1e-3
+				if sees != (e != e) || !sees && !isOne {
+					t.Fatalf("a key of %v: output %d of query %d is %v", most, i%d, i/d, e)
+				}
+			}
+		})
 	}
 }

@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/f32"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
 
 // Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and
 // is its left half merged with its right one. A half that nothing is seen of changes nothing, so
@@ -72,20 +76,22 @@ func (w *scratch) merge(p *plan, total, part *state, rows int) {
 }
 
 // mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
-// output 0. Fully masked rows stay empty, whatever the sink.
+// output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
+// natural units stay as they are: beside it a sink's share is 0.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	total, sink := &w.total, &w.part
-	if p.int8 {
-		for r := range c.rows {
-			total.toNatural(c.at+r, 1, w.unitOf(p, c.at+r))
-		}
-	} else {
-		total.toNatural(c.at, c.rows, p.unit)
-	}
 	for r := range c.rows {
+		row := c.at + r
 		h, _ := p.locate(c.kv, c.row+r)
 		sink.m[r], sink.l[r] = p.sinks[h], 1
-		if total.l[c.at+r] == 0 {
+		m := float32(total.m[row] * w.unitOf(p, row))
+		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		if w.natural[row] {
+			total.m[row] = m
+		} else {
+			sink.m[r], sink.l[r] = negInf, 0
+		}
+		if total.l[row] == 0 {
 			sink.m[r] = negInf
 		}
 	}
@@ -96,13 +102,16 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	}
 }
 
-// toNatural brings the maxima of rows from a unit to natural units.
+// toNatural brings the maxima of rows from a unit to natural units. Those that overflow there
+// become the largest number, so that what their rows have seen still counts.
 func (s *state) toNatural(at, rows int, unit float32) {
 	if unit == 1 {
 		return
 	}
-	for r := range s.m[at:][:rows] {
-		s.m[at+r] = float32(s.m[at+r] * unit)
+	for r, m := range s.m[at:][:rows] {
+		if m != negInf {
+			s.m[at+r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type plan struct {
 	c           float32 // unit·log₂e, for powers of 2
 	int8        bool    // products are sums of integers; each row has its unit, see int8.go
 	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
+	update      bool    // of a State, which may begin with any key of a sequence
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded

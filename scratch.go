@@ -51,6 +51,7 @@ type scratch struct {
 	tree    tree          // of segments before it, if there are several
 	alpha   []float32     // what softmax tells accumulate; x of merge
 	beta    []float32     // y of merge
+	natural []bool        // rows whose maxima are in natural units since sinks were merged
 	visible []uint64      // keys that the rows of s see
 	queue   prefetchQueue // memory to prefetch
 	next    chunk         // the chunk after the one at hand; no rows if there is none
@@ -111,7 +112,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 		w.tree.levels = append(w.tree.levels, state{}) // without memory until a node waits there
 	}
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
-	w.visible = grow(w.visible, want.scores)
+	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
 	w.s = grow(w.s, want.scores*Block)
 	w.maxima = grow(w.maxima, maxTileRows*maximaLanes)
 	if want.packs {

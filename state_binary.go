@@ -143,8 +143,8 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	t.units = make([]float32, units)
 	data = readFloats(t.units, data)
 	for r, unit := range t.units {
-		if unit <= 0 {
-			return fail(ErrFormat, "the unit of row %d is %v, want more than 0", r, unit)
+		if !(unit > 0 && unit <= math.MaxFloat32) {
+			return fail(ErrFormat, "the unit of row %d is %v, want a positive finite number", r, unit)
 		}
 	}
 	if err := t.reserve(nodes); err != nil {

@@ -111,6 +111,34 @@ func stateCases(t testing.TB) []*stateCase {
 	return cases
 }
 
+// A state takes any key of a sequence as its first, wherever the queries are: Offset, counted from
+// there, may be twice as far as in a call.
+func TestStateOffsets(t *testing.T) {
+	r := random("state offsets")
+	for _, offset := range []int{-maxLength, 1 - maxLength, maxLength - 1, maxLength} {
+		for _, opt := range []Options{{}, {Causal: TopLeft}, {Slopes: []float32{1e-9, -3e-9}},
+			{Window: &Window{Left: maxLength - Segment, Right: -1}},
+			{Window: &Window{Left: -1, Right: maxLength + Segment}}} {
+			opt.Offset = offset
+			c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+9, 8, 8, opt)
+			whole := c.newState(t)
+			for lo := 0; lo < c.lk; lo += Segment {
+				part := c.newState(t)
+				c.update(t, part, lo, min(lo+Segment, c.lk), Segment)
+				must(t, whole.Merge(part))
+			}
+			c.finish(t, fmt.Sprint("offset ", offset), whole)
+		}
+	}
+	s, err := NewState(1, 1, 1, 1)
+	must(t, err)
+	one := zeros(1, 1, 1, 1)
+	mustFail(t, "beyond", s.Update(one, one, one, &Options{Offset: 2*maxLength + 1}), ErrOption,
+		"Offset is 536870913, want -536870912 to 536870912")
+	mustFail(t, "below", s.Update(one, one, one, &Options{Offset: math.MinInt}), ErrOption,
+		fmt.Sprintf("Offset is %d, want -536870912 to 536870912", math.MinInt))
+}
+
 // Chunks that end at multiples of Block give the bits of one call.
 func TestStateChunks(t *testing.T) {
 	forEach(t, func(t *testing.T) {

@@ -29,15 +29,10 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 	x := &w.int8
 	x.row, w.q = grow(x.row, roundUp(p.d, 4)), grow(w.q, p.d)
 	x.all = grow(x.all, p.batch*p.heads*p.lq)
-	units, q := x.all[:p.batch*p.heads*p.lq], w.q[:p.d]
+	units := x.all[:p.batch*p.heads*p.lq]
 	for r := range units {
-		copy(q, p.q.Data[p.q.offset(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq):])
-		if p.packed != nil {
-			p.packed.rotate(q)
-		} else if rotation := p.d & -p.d; rotation > 1 {
-			rotateAll(q, rotation)
-		}
-		units[r] = p.int8Unit(quantizeToken(x.row[:p.d], q))
+		query := p.q.row(r/p.lq/p.heads, r/p.lq%p.heads, r%p.lq)
+		units[r], _ = x.quantizeQuery(p, w.q[:p.d], query)
 	}
 	return units
 }
@@ -45,15 +40,13 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 // sameUnit reports whether the state's maxima are in a unit, or in those of its rows if there are
 // some.
 func (s *State) sameUnit(unit float32, units []float32) bool {
-	return s.unit == unit && slices.EqualFunc(s.units, units, func(a, b float32) bool {
-		return a == b || a != a && b != b
-	})
+	return s.unit == unit && slices.Equal(s.units, units)
 }
 
 // factor is the factor of a row's powers of 2, its unit times log₂e.
 func (s *State) factor(row int) float32 {
 	if len(s.units) > 0 {
-		return float32(float64(s.units[row]) * f32.Log2E)
+		return int8Factor(s.units[row])
 	}
 	return float32(float64(s.unit) * f32.Log2E)
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -831,5 +832,25 @@ func TestStoreMemoryUse(t *testing.T) {
 			t.Errorf("%v: a store takes %d bytes, a cache of as many tokens %d", kind, store.MemoryUse(),
 				cache.MemoryUse())
 		}
+	}
+}
+
+// A store is as large as the bytes that it keeps, on systems of 32 bits, too: there values that are
+// parts of keys, or elements counted as if they had 32 bits, would make it too large.
+func TestStoreIsAsLargeAsWhatItKeeps(t *testing.T) {
+	const pages, bytes = 5000, Block * (576 + 4) // a token has a scale
+	s, err := NewStore(StoreConfig{KVHeads: 1, HeadDim: 576, ValueDim: 512, Pages: pages, Format: I8,
+		ValuesInKeys: true})
+	must(t, err)
+	if got := s.MemoryUse(); got != pages*bytes {
+		t.Errorf("MemoryUse is %d, want %d", got, pages*bytes)
+	}
+	must(t, s.Close())
+	large := StoreConfig{KVHeads: maxLength, HeadDim: 576, ValueDim: 512, Pages: maxLength,
+		ValuesInKeys: true}
+	_, err = NewStore(large)
+	mustFail(t, "too large", err, ErrShape)
+	if text := "×64×(576+0) elements of F32"; !strings.Contains(err.Error(), text) {
+		t.Errorf("the error is %v, want one that says %s", err, text)
 	}
 }

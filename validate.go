@@ -213,8 +213,12 @@ func (p *plan) initScalars(opt *Options) error {
 	if p.causal < Full || p.causal > BottomRight {
 		return fail(ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", p.causal)
 	}
-	if p.offset < -maxLength || p.offset > maxLength {
-		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -maxLength, maxLength)
+	most := maxLength
+	if p.update {
+		most *= 2 // a position and the state's first key are each that far
+	}
+	if p.offset < -most || p.offset > most {
+		return fail(ErrOption, "Offset is %d, want %d to %d", p.offset, -most, most)
 	}
 	if p.causal == BottomRight && p.offset != 0 {
 		return fail(ErrOption, "Offset is %d, want 0 with BottomRight, which aligns by the lengths",

@@ -8,6 +8,7 @@ type stateShape struct {
 
 // initUpdate validates the arguments of an Update of a state but for its keys.
 func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
+	p.update = true
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}

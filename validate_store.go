@@ -31,15 +31,30 @@ func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv,
 			config, dv, d)
 	}
 	s = newPackedKV(f, heads, d, dv, valuesInKeys)
-	if _, ok := product(batch, heads, blocks, Block, roundUp(d, 4)+s.cols); !ok {
-		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements, want at most %d",
-			config, batch, heads, blocks, Block, d, dv, maxElements)
+	if valuesInKeys {
+		dv = 0 // none are kept
+	}
+	if !s.fits(batch, blocks) {
+		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements of %v, want at most %d bytes",
+			config, batch, heads, blocks, Block, d, dv, f, 4*maxElements)
 	}
 	if err := s.allocate(batch, blocks); err != nil {
 		return s, fail(ErrMemory, "%s is %d×%d×%d×%d×(%d+%d) elements of %v: %v",
 			config, batch, heads, blocks, Block, d, dv, f, err)
 	}
 	return s, nil
+}
+
+// fits reports whether so many blocks of each head of a batch are at most maxElements words of four
+// bytes. It does not use block, which may have overflowed.
+func (s *packedKV) fits(batch, blocks int) bool {
+	scale := s.scaleBytes / Block // in I8, where an element is a byte
+	elements := roundUp(s.d, 4) + scale
+	if !s.valuesInKeys {
+		elements += s.cols + scale
+	}
+	_, ok := product(batch, s.heads, blocks, Block*s.bytes/4, elements)
+	return ok
 }
 
 // checkTokens makes sure that k and v are tokens of so many sequences.

@@ -31,17 +31,19 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, s *span) {
 		if full := w.optionScores(p, c, s.first, &t, 0); full {
 			w.visibleByPosition(p, c, s.first, &t, 0) // writing weights asks for each key
 		}
-		if p.sinks != nil { // the final maxima are in natural units
+		if p.sinks != nil {
 			w.naturalScores(p, c, &t)
 		}
 		w.writeTileWeights(p, c, s.first, &t)
 	}
 }
 
-// naturalScores brings the scores of a tile from their units to natural ones.
+// naturalScores brings the scores of a tile from their units to natural ones, where the final
+// maxima are.
 func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
-		if u := w.unitOf(p, c.at+t.row+r); u != 1 {
+		row := c.at + t.row + r
+		if u := w.unitOf(p, row); u != 1 && w.natural[row] {
 			s := w.s[r*Block:][t.lo:t.hi]
 			scale(s, s, u)
 		}
@@ -51,11 +53,12 @@ func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 // writeTileWeights writes the weights of a tile's scores.
 func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 	for r := range t.rows {
-		c2 := float32(f32.Log2E) // natural units
-		if p.sinks == nil {
-			c2 = w.factorOf(p, c.at+t.row+r)
+		row := c.at + t.row + r
+		c2 := w.factorOf(p, row)
+		if p.sinks != nil && w.natural[row] {
+			c2 = f32.Log2E
 		}
-		m, l := w.total.m[c.at+t.row+r], w.total.l[c.at+t.row+r]
+		m, l := w.total.m[row], w.total.l[row]
 		if l == 0 {
 			continue // fully masked: the row is zero already
 		}

@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -52,8 +53,15 @@ func (c *ClientConfig) complete() error {
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)
 	}
+	for _, wait := range []*time.Duration{&c.Patience, &c.Gone, &c.Lease, &c.Timeout} {
+		*wait = min(*wait, longestWait)
+	}
 	return nil
 }
+
+// longestWait is as good as for ever, several of it are a time.Duration, and it travels as
+// milliseconds in 32 bits.
+const longestWait = 30 * 24 * time.Hour
 
 // Client finds workers, and gives out sequences whose tokens they keep. It is safe for concurrent
 // use.
@@ -116,29 +124,30 @@ func NewClient(t Transport, c ClientConfig) (*Client, error) {
 	return x, nil
 }
 
-// Close releases all sequences, as well as can be in a second, and ends what goes on in the
-// background. The transport stays open.
+// Close releases all sequences, as well as can be in a second, and ends their calls and what goes
+// on in the background. The transport stays open.
 func (c *Client) Close() {
 	c.mu.Lock()
 	closed := c.closed
 	c.closed = true
-	var all []*Sequence
-	for s := range c.sequences {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Keys(c.sequences))
 	c.mu.Unlock()
 	if closed {
 		return
 	}
 	for _, s := range all {
-		s.Release()
+		s.end()
 	}
 	c.unwatch()
 	c.cancel()
 	c.wg.Wait()
+	c.mu.Lock()
+	clear(c.sequences)
+	clear(c.copies)
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.renewAll(ctx) // which frees what releases did not
+	c.renewAll(ctx) // which says that there are no copies any more
 }
 
 // heard takes an announcement.
@@ -315,7 +324,7 @@ func (c *Client) free(copies []*partCopy) {
 		c.forget(x)
 		ids[x.worker] = append(ids[x.worker], x.id)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Patience)
+	ctx, cancel := context.WithTimeout(c.ctx, c.config.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for worker, copies := range ids {
@@ -325,6 +334,13 @@ func (c *Client) free(copies []*partCopy) {
 		})
 	}
 	wg.Wait()
+}
+
+// freeSoon frees copies beside everything else.
+func (c *Client) freeSoon(copies []*partCopy) {
+	if len(copies) > 0 {
+		c.background(func() { c.free(copies) })
+	}
 }
 
 // background runs f beside everything else, and not at all if the client is closed.

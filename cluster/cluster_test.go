@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -181,6 +182,8 @@ func TestOptions(t *testing.T) {
 		"scale":   {Scale: -0.3, Causal: attn.BottomRight},
 		"window":  {Window: &attn.Window{Left: 500, Right: 0}, Causal: attn.BottomRight},
 		"nothing": {Window: &attn.Window{Left: -1, Right: -1}, Causal: attn.TopLeft},
+		"hugely":  {Window: &attn.Window{Left: math.MaxInt, Right: math.MaxInt - 1}},
+		"one way": {Window: &attn.Window{Left: -1, Right: math.MaxInt}, Causal: attn.BottomRight},
 		"softcap": {Softcap: 3, Causal: attn.BottomRight},
 		"slopes":  {Slopes: four, Causal: attn.BottomRight, Window: &attn.Window{Left: 100, Right: -1}},
 		"sinks":   {Sinks: four, Causal: attn.BottomRight},

@@ -20,5 +20,5 @@
 //
 // Files, from the top: client*, sequence*, place and gather are the caller's side; worker*, part
 // and arena the side that holds tokens; message* and wire what they say to each other; transport*
-// and frame how that travels.
+// and frame how that travels; redact what errors leave out.
 package cluster

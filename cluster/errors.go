@@ -22,6 +22,8 @@ var (
 	ErrLimit = errors.New("cluster: over a limit")
 	// ErrProtocol: a message is not one of this version of the protocol.
 	ErrProtocol = errors.New("cluster: malformed message")
+	// ErrTaken: another worker has the name.
+	ErrTaken = errors.New("cluster: the name is taken")
 	// ErrInternal: a worker failed in a way that has no other kind.
 	ErrInternal = errors.New("cluster: internal error")
 
@@ -33,6 +35,8 @@ var (
 	errGroup = errors.New("cluster: incomplete group")
 	// errNobody: nobody listens where a worker should.
 	errNobody = errors.New("cluster: the worker is not there")
+	// errDenied: the transport may not send there.
+	errDenied = errors.New("cluster: not permitted")
 )
 
 // fail returns an error of a kind.
@@ -104,3 +108,23 @@ func newRemoteError(worker string, code uint8, text string) error {
 
 func (e *remoteError) Error() string { return "worker " + e.worker + ": " + e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
+
+// refuses reports whether a request will never be taken where it went: it is malformed there, which
+// it would be each time, or must not be sent. What cannot be read here may be better the next time.
+func refuses(err error) bool {
+	var remote *remoteError
+	return errors.Is(err, errDenied) || errors.As(err, &remote) && errors.Is(remote, ErrProtocol)
+}
+
+// transient reports whether the same request may work later, or elsewhere.
+func transient(err error) bool {
+	if refuses(err) {
+		return false
+	}
+	for _, kind := range []error{ErrUnavailable, ErrBusy, ErrProtocol, errNobody, ErrInternal} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
-// faulty is a transport on which some workers answer wrongly.
+// faulty is a transport on which a worker, or each if it is *, answers wrongly.
 type faulty struct {
 	Transport
 	mu     sync.Mutex
@@ -30,7 +30,7 @@ func (f *faulty) Call(ctx context.Context, worker string, request []byte) ([]byt
 	reply, err := f.Transport.Call(ctx, worker, request)
 	f.mu.Lock()
 	wrong := f.wrong
-	if worker != f.worker {
+	if worker != f.worker && f.worker != "*" {
 		wrong = nil
 	}
 	f.mu.Unlock()

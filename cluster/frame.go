@@ -17,7 +17,7 @@ import (
 //	3 × u8 zero
 //	u32    length of the whole message
 //	u32    offset of the piece; in an acknowledgement, the bytes that have arrived
-//	bytes  the piece; in a refusal, why
+//	bytes  the piece; in a refusal, why; for a name, who claims it
 const (
 	frameMagic  = 0x016c4361 // "aCl\x01"
 	frameHeader = 28
@@ -29,6 +29,7 @@ const (
 	kindAckRequest // pieces of a request have arrived
 	kindAckReply   // pieces of a reply have arrived
 	kindRefusal    // the worker takes no more of a request
+	kindName       // a worker asks who has its name, or says since when it has
 	kinds
 )
 

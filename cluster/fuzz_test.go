@@ -37,6 +37,7 @@ func samples() [][]byte {
 }
 
 func seeds(f *testing.F) {
+	f.Add((&nameClaim{true, 1, 2}).encode())
 	for _, x := range samples() {
 		f.Add(x)
 	}
@@ -69,6 +70,9 @@ func FuzzReadReply(f *testing.F) {
 			if again, err := decodeStatus(s.encode()); err != nil || again != s {
 				t.Fatalf("%+v is %+v when it is read again: %v", s, again, err)
 			}
+		}
+		if c, err := decodeNameClaim(data); err == nil && string(c.encode()) != string(data) {
+			t.Fatalf("%+v is written in another way", c)
 		}
 		for _, read := range []func(*decoder) error{
 			func(d *decoder) error { return new(attendReply).decode(d, "w", 2) },
@@ -129,8 +133,8 @@ func FuzzReadRequest(f *testing.F) {
 		for _, id := range all {
 			w.drop(id)
 		}
-		if s := w.Status(); s.Used != 0 || s.Copies != 0 || w.layers != 0 {
-			t.Fatalf("%+v is left, and %d layers", s, w.layers)
+		if s := w.Status(); s.Used != 0 || s.Copies != 0 || w.kept.layers != 0 {
+			t.Fatalf("%+v is left, and %d layers", s, w.kept.layers)
 		}
 	})
 }

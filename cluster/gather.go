@@ -22,7 +22,9 @@ type gather struct {
 // gatherPart is how far a part is.
 type gatherPart struct {
 	tried   []*partCopy
-	running int // requests that may still answer
+	refused []*partCopy // which will never answer,
+	refusal error       // and why
+	running int         // requests that may still answer
 	cause   error
 
 	done  bool        // a state has its keys:
@@ -157,7 +159,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 // if all were asked.
 func (g *gather) untried(i int) []*partCopy {
 	tried := func(x *partCopy) bool { return slices.Contains(g.parts[i].tried, x) }
-	good := slices.DeleteFunc(g.good(g.attendCall.parts[i].sequencePart), tried)
+	good := slices.DeleteFunc(g.willing(i), tried)
 	c := g.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,6 +169,13 @@ func (g *gather) untried(i int) []*partCopy {
 		}
 	}
 	return good
+}
+
+// willing are the copies of a part that are of use and have not refused to answer.
+func (g *gather) willing(i int) []*partCopy {
+	return slices.DeleteFunc(g.good(g.attendCall.parts[i].sequencePart), func(x *partCopy) bool {
+		return slices.Contains(g.parts[i].refused, x)
+	})
 }
 
 // request is what is asked of a worker.
@@ -227,10 +236,13 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 			continue
 		}
 		alive := false
-		for _, x := range g.good(g.attendCall.parts[i].sequencePart) {
+		for _, x := range g.willing(i) {
 			alive = alive || !g.client.dead(x.worker)
 		}
-		if !alive {
+		switch {
+		case !alive && p.refusal != nil:
+			return p.refusal
+		case !alive:
 			return g.lostError(g.attendCall.parts[i].sequencePart, p.cause)
 		}
 		again = append(again, i)

@@ -61,6 +61,8 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
 	case errors.Is(err, errUnknown), errors.Is(err, errStale):
 		g.client.lose(x)
+	case refuses(err):
+		p.refused, p.refusal = append(p.refused, x), err
 	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
 		g.client.suspect(a.worker)
 	case !transient(err):

@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,10 +38,12 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, err)
 	t.Cleanup(func() { embedded.Stop(s) })
 	b := &bench{TB: t, url: s.ClientURL(), memory: 1 << 30, workers: map[string]*Worker{},
-		links: map[string]*NATS{}, rand: rand.New(rand.NewPCG(1, 2))}
+		links: map[string]*NATS{}, rand: quickRand()}
+	var names []string
 	for i := range workers {
-		b.start(fmt.Sprint("w", i))
+		names = append(names, fmt.Sprint("w", i))
 	}
+	b.startAll(names)
 	t.Cleanup(func() {
 		for name := range b.workers {
 			b.kill(name)
@@ -51,6 +55,8 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	must(t, b.client.Wait(context.Background(), workers))
 	return b
 }
+
+func quickRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -69,12 +75,28 @@ func (b *bench) dial() *NATS {
 
 func (b *bench) start(name string) *Worker {
 	b.Helper()
-	link := b.dial()
-	w, err := NewWorker(link, WorkerConfig{Name: name, Memory: b.memory, Threads: 1,
-		Announce: 100 * time.Millisecond})
-	must(b, err)
-	b.workers[name], b.links[name] = w, link
-	return w
+	b.startAll([]string{name})
+	return b.workers[name]
+}
+
+// startAll starts workers at the same time: each waits for others that may want its name.
+func (b *bench) startAll(names []string) {
+	b.Helper()
+	workers, errs := make([]*Worker, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		link := b.dial()
+		b.links[name] = link
+		wg.Go(func() {
+			workers[i], errs[i] = NewWorker(link, WorkerConfig{Name: name, Memory: b.memory, Threads: 1,
+				Announce: 100 * time.Millisecond})
+		})
+	}
+	wg.Wait()
+	must(b, errors.Join(errs...))
+	for i, name := range names {
+		b.workers[name] = workers[i]
+	}
 }
 
 // kill ends a worker as a crash does: the connection goes first.

@@ -44,10 +44,14 @@ func (d *decoder) status() (s Status) {
 	return s
 }
 
+// mostAmount is the largest number of bytes or things that a message may have: sums of two are an
+// int64.
+const mostAmount = 1<<62 - 1
+
 // amount reads a number of bytes or things.
 func (d *decoder) amount() int64 {
 	n := d.u64()
-	if n >= 1<<62 {
+	if n > mostAmount {
 		d.refuse("an amount is %d, want less than 2⁶²", n)
 	}
 	return int64(n)

@@ -63,7 +63,7 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	case r.position+r.tokens > p.tokens:
 		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
 			r.tokens, p.tokens)
-	case len(r.k) != r.tokens*s.kvHeads*s.headDim || len(r.v) != r.tokens*s.kvHeads*s.values():
+	case !s.hold(r):
 		return 0, fail(attn.ErrShape, "k and v have %d and %d elements, want those of %d tokens of %d "+
 			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.values())
 	case r.position > l.length:
@@ -80,6 +80,13 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 		at += n
 	}
 	return l.length, nil
+}
+
+// hold reports whether the elements of a message are those of its tokens. Sizes are of a worker's
+// limits, so that products fit 64 bits.
+func (s *shape) hold(r *appendRequest) bool {
+	heads := int64(r.tokens) * int64(s.kvHeads)
+	return int64(len(r.k)) == heads*int64(s.headDim) && int64(len(r.v)) == heads*int64(s.values())
 }
 
 // appendSome adds some tokens from number at of a message on, as many as go to one run.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -94,10 +95,10 @@ func TestRefusedRequests(t *testing.T) {
 	} {
 		x.check(t, name, ask(x.request))
 	}
-	w.layers += maxLayers
+	w.kept.layers += maxLayers
 	refusal{ErrLimit, "2 more are wanted, want at most 1048576"}.check(t, "a layer above all",
 		ask(create(func(r *createRequest) { r.copy = 2 })))
-	w.layers -= maxLayers
+	w.kept.layers -= maxLayers
 	must(t, ask(create(func(r *createRequest) { r.copy = 2 })))
 	refusal{ErrLimit, "2 copies are here, want at most 2"}.check(t, "a third copy",
 		ask(create(func(r *createRequest) { r.copy = 3 })))
@@ -170,7 +171,7 @@ func TestRefusedAttention(t *testing.T) {
 		"a bias of huge size": func(r *attendRequest) {
 			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
 		},
-		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: 1 << 40} },
+		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: math.MaxInt} },
 	} {
 		_, err := ask(change)
 		refusal{ErrProtocol, ""}.check(t, name, err)
@@ -259,7 +260,7 @@ func TestRefusedArguments(t *testing.T) {
 		s.Attend(ctx, 0, two, two, &attn.Options{Mask: &mask}))
 	bias := attn.BHLD(make([]float32, 9), 1, 1, 3, 3)
 	bias.SL = -3
-	refusal{attn.ErrLength, "len(Bias.Data) is 9, want at least"}.check(t, "strides of Bias",
+	refusal{attn.ErrStride, "Bias has strides [9 9 -3]"}.check(t, "strides of Bias",
 		s.Attend(ctx, 0, two, two, &attn.Options{Bias: &bias}))
 	if s.Len(0) != 3 || s.Len(1) != 0 || s.Len(-1) != 0 {
 		t.Errorf("lengths are %d, %d and %d, want 3 and none", s.Len(0), s.Len(1), s.Len(-1))
@@ -322,7 +323,7 @@ func TestRefusedFrames(t *testing.T) {
 		refusal
 	}{
 		"kind 0":         {func(f *frame) { f.kind = 0 }, refusal{ErrProtocol, "kind of a frame is 0"}},
-		"kind of none":   {func(f *frame) { f.kind = kinds }, refusal{ErrProtocol, "want 1 to 5"}},
+		"kind of none":   {func(f *frame) { f.kind = kinds }, refusal{ErrProtocol, "want 1 to 6"}},
 		"too long":       {func(f *frame) { f.total = 10 }, refusal{ErrLimit, "10 bytes, want at most"}},
 		"past the end":   {func(f *frame) { f.offset = 5 }, refusal{ErrProtocol, "5 bytes at 5 of"}},
 		"begins outside": {func(f *frame) { f.offset = 10 }, refusal{ErrProtocol, "at 10 of"}},

@@ -30,9 +30,12 @@ type Sequence struct {
 	id     uint64
 	tokens int // of a part
 
-	change sync.RWMutex // held for writing while copies join, or tokens go
-	grow   sync.Mutex   // held while a part is made
-	layers []sync.Mutex // held while tokens are appended
+	ctx    context.Context // of all that goes on, until Release
+	cancel context.CancelFunc
+	change gate   // shared by appends; owned while copies join or tokens go, but across no request
+	mended gate   // owned while copies are cut, which appends wait for in any case
+	grow   gate   // owned while a part is made
+	layers []gate // owned while tokens are appended
 
 	mu       sync.Mutex
 	released bool
@@ -41,6 +44,7 @@ type Sequence struct {
 	broken   bool  // an append failed, so copies may have more than lengths say
 	cuts     int   // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
+	pause    context.Context // if not nil, appends begin when it ends: a copy is catching up
 }
 
 // sequencePart is a part and its copies, those to ask first in front.
@@ -72,7 +76,11 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment,
 		shape:   shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValuesInKeys},
 		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
-		layers: make([]sync.Mutex, s.Layers)}
+		change: newGate(), mended: newGate(), grow: newGate()}
+	for range s.Layers {
+		x.layers = append(x.layers, newGate())
+	}
+	x.ctx, x.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -135,18 +143,39 @@ func (c *Client) doubt(x *partCopy) int {
 	return 0
 }
 
-// check makes sure that the sequence can be used, and mends what a failed append has left.
-func (s *Sequence) check(ctx context.Context, layer int) error {
-	s.mu.Lock()
-	released := s.released
-	s.mu.Unlock()
+// begin starts a call, which ends with its context or its time, or when the sequence is released.
+func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := s.client.limit(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// check makes sure that the sequence has a layer and can be used.
+func (s *Sequence) check(layer int) error {
 	switch {
-	case released:
-		return fail(attn.ErrClosed, "the sequence was released")
+	case s.isReleased():
+		return s.orReleased(nil)
 	case layer < 0 || layer >= len(s.layers):
 		return fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(s.layers)-1)
 	}
-	return s.mend(ctx)
+	return nil
+}
+
+// orReleased is the error of a call, or that the sequence was released if that has ended it.
+func (s *Sequence) orReleased(err error) error {
+	if s.isReleased() {
+		return fail(attn.ErrClosed, "the sequence was released")
+	}
+	return err
+}
+
+func (s *Sequence) isReleased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.released
 }
 
 // mend makes copies have again what lengths say, if an append has failed.
@@ -154,12 +183,26 @@ func (s *Sequence) mend(ctx context.Context) error {
 	if !s.isBroken() {
 		return nil
 	}
-	s.change.Lock()
-	defer s.change.Unlock()
+	if err := s.mended.own(ctx); err != nil {
+		return err
+	}
+	defer s.mended.disown()
 	if !s.isBroken() {
 		return nil // somebody else has mended it
 	}
 	return s.cut(ctx, -1)
+}
+
+// mendSoon lets copies be mended beside a call that needs them only where they are cut in part.
+func (s *Sequence) mendSoon() {
+	if s.isBroken() && s.mended.tryOwn() {
+		s.mended.disown()
+		s.client.background(func() {
+			ctx, cancel := context.WithTimeout(s.ctx, 4*s.client.config.Patience)
+			defer cancel()
+			_ = s.mend(ctx) // or else the next call does it
+		})
+	}
 }
 
 func (s *Sequence) isBroken() bool {
@@ -168,30 +211,51 @@ func (s *Sequence) isBroken() bool {
 	return s.broken
 }
 
-// Release lets workers free the tokens. Afterwards every method returns [attn.ErrClosed].
+// alone owns the sequence for what makes no request: nothing is appended or cut meanwhile.
+func (s *Sequence) alone(ctx context.Context) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.client.config.Patience) // others wait behind
+	defer cancel()
+	if err := s.mended.own(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.change.own(ctx); err != nil {
+		s.mended.disown()
+		return nil, err
+	}
+	return func() {
+		s.change.disown()
+		s.mended.disown()
+	}, nil
+}
+
+// Release lets workers free the tokens, and ends the calls that are running. They and all later
+// ones return [attn.ErrClosed].
 func (s *Sequence) Release() {
-	s.change.Lock() // appends have ended
-	defer s.change.Unlock()
+	s.client.free(s.end())
+	c := s.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.sequences, s)
+}
+
+// end ends all calls, and returns the copies that there were.
+func (s *Sequence) end() []*partCopy {
 	s.mu.Lock()
 	parts := s.parts
 	s.parts, s.released = nil, true
 	s.mu.Unlock()
-	c := s.client
-	c.mu.Lock()
-	delete(c.sequences, s)
-	c.mu.Unlock()
-	s.freeParts(parts)
+	s.cancel()
+	return s.copiesOf(parts)
 }
 
-// freeParts tells the workers of some parts that they are not needed any more.
-func (s *Sequence) freeParts(parts []*sequencePart) {
-	var all []*partCopy
+// copiesOf are all copies of some parts.
+func (s *Sequence) copiesOf(parts []*sequencePart) (all []*partCopy) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range parts {
 		all = append(all, p.copies...)
 	}
-	s.mu.Unlock()
-	s.client.free(all)
+	return all
 }
 
 // sweep frees the copies of a part that are of no use any more.
@@ -207,6 +271,6 @@ func (s *Sequence) sweep(p *sequencePart) {
 	})
 	s.mu.Unlock()
 	if len(lost) > 0 {
-		s.client.background(func() { s.client.free(lost) })
+		s.client.freeSoon(lost)
 	}
 }

@@ -20,26 +20,25 @@ func now() time.Time { return time.Now() }
 // part. A copy that did not take them while another one did is made again in the background. If it
 // returns an error, the layer has the tokens that it had before.
 func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) error {
-	ctx, cancel := s.client.limit(ctx)
-	defer cancel()
-	if err := s.check(ctx, layer); err != nil {
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(layer); err != nil {
 		return err
 	}
 	if err := s.checkTokens(&k, &v); err != nil {
 		return err
 	}
-	s.layers[layer].Lock()
-	defer s.layers[layer].Unlock()
-	if err := s.mend(ctx); err != nil { // what another append has left meanwhile
-		return err
+	if err := s.layers[layer].own(ctx); err != nil {
+		return s.orReleased(err)
 	}
-	err := s.appendAll(ctx, layer, k, v)
-	if err != nil {
+	defer s.layers[layer].disown()
+	if err := s.appendAll(ctx, layer, k, v); err != nil {
 		s.mu.Lock()
 		s.broken = true
 		s.mu.Unlock()
+		return s.orReleased(err)
 	}
-	return err
+	return nil
 }
 
 // checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no
@@ -79,7 +78,14 @@ func empty(x *attn.Tensor) bool {
 
 // appendAll appends, and makes room where no worker of a part has memory left.
 func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
+	if err := s.mend(ctx); err != nil {
+		return err
+	}
 	length := s.Len(layer)
+	if k.L > most-length {
+		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length,
+			most)
+	}
 	for {
 		full, err := s.appendSome(ctx, layer, length, k, v)
 		if full == nil || !errors.Is(err, attn.ErrCapacity) {
@@ -95,9 +101,11 @@ func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) e
 // A message is of one part. With an error it returns the part that has it.
 func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	k, v attn.Tensor) (*sequencePart, error) {
-	s.change.RLock()
-	defer s.change.RUnlock()
-	perToken := 4 * s.shape.kvHeads * (s.shape.headDim + s.shape.values())
+	if err := s.shareMended(ctx); err != nil {
+		return nil, err
+	}
+	defer s.change.unshare()
+	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
 	s.mu.Lock()
 	now, at := s.lengths[layer], s.taken[layer]-length
 	s.mu.Unlock()
@@ -107,7 +115,7 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	}
 	for at < k.L {
 		position := (length + at) % s.tokens
-		n := min(k.L-at, s.tokens-position, max(1, s.client.config.Chunk/perToken))
+		n := min(k.L-at, s.tokens-position, max(1, int(int64(s.client.config.Chunk)/perToken)))
 		p, err := s.part(ctx, (length+at)/s.tokens)
 		if err != nil {
 			return nil, err
@@ -128,6 +136,32 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	return nil, nil
 }
 
+// shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
+// a moment first.
+func (s *Sequence) shareMended(ctx context.Context) error {
+	s.mu.Lock()
+	pause := s.pause
+	s.mu.Unlock()
+	if pause != nil {
+		select {
+		case <-pause.Done():
+		case <-ctx.Done():
+		}
+	}
+	for {
+		if err := s.mend(ctx); err != nil {
+			return err
+		}
+		if err := s.change.share(ctx); err != nil {
+			return err
+		}
+		if !s.isBroken() {
+			return nil
+		}
+		s.change.unshare()
+	}
+}
+
 // gatherTokens copies tokens out of a view, the heads of each side by side.
 func gatherTokens(x *attn.Tensor, at, n int) []float32 {
 	out := make([]float32, 0, n*x.H*x.D)
@@ -141,18 +175,16 @@ func gatherTokens(x *attn.Tensor, at, n int) []float32 {
 
 // part is a part by number, which is made if it is the next one.
 func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
-	s.grow.Lock()
-	defer s.grow.Unlock()
+	if err := s.grow.own(ctx); err != nil {
+		return nil, err
+	}
+	defer s.grow.disown()
 	s.mu.Lock()
 	var p *sequencePart
 	if i < len(s.parts) {
 		p = s.parts[i]
 	}
-	released := s.released
 	s.mu.Unlock()
-	if released {
-		return nil, fail(attn.ErrClosed, "the sequence was released")
-	}
 	if p != nil {
 		return p, nil
 	}
@@ -160,6 +192,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	c := s.client
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		hope := false
 		for _, worker := range rank(c.takers(), s.id, i) {
 			if len(p.copies) == c.config.Copies {
 				break
@@ -167,13 +200,13 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 			if x, err := s.create(ctx, p, worker); err == nil {
 				p.copies = append(p.copies, x)
 			} else {
-				last = err
+				last, hope = err, hope || transient(err)
 			}
 		}
 		if len(p.copies) > 0 {
 			break
 		}
-		if last != nil && !transient(last) {
+		if last != nil && !hope {
 			return nil, last
 		}
 		select {
@@ -184,8 +217,15 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 		}
 	}
 	s.mu.Lock()
-	s.parts = append(s.parts, p)
+	released := s.released
+	if !released {
+		s.parts = append(s.parts, p)
+	}
 	s.mu.Unlock()
+	if released {
+		s.client.freeSoon(p.copies)
+		return nil, s.orReleased(nil)
+	}
 	return p, nil
 }
 
@@ -209,16 +249,6 @@ func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (
 	x.made = true
 	c.mu.Unlock()
 	return x, nil
-}
-
-// transient reports whether the same request may work later, or elsewhere.
-func transient(err error) bool {
-	for _, kind := range []error{ErrUnavailable, ErrBusy, ErrProtocol, errNobody, ErrInternal} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
 }
 
 // outcome is what became of a request to a copy.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"math"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -22,9 +21,9 @@ import (
 // [*LostError].
 func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	opt *attn.Options) error {
-	ctx, cancel := s.client.limit(ctx)
-	defer cancel()
-	if err := s.check(ctx, layer); err != nil {
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(layer); err != nil {
 		return err
 	}
 	if opt == nil {
@@ -34,13 +33,14 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	if err != nil {
 		return err
 	}
+	s.mendSoon()
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
 	var done []*attn.State
 	for first := 0; first < q.L; first += c.rows {
 		state, err := c.step(ctx, first, min(c.rows, q.L-first))
 		if err != nil {
-			return err
+			return s.orReleased(err)
 		}
 		done = append(done, state)
 	}
@@ -54,8 +54,9 @@ type attendCall struct {
 	dst, q attn.Tensor
 	opt    *attn.Options
 	keys   int
-	offset int // position of query 0
-	rows   int // of a step
+	offset int          // position of query 0
+	window *attn.Window // with bounds that can be added to positions
+	rows   int          // of a step
 	parts  []callPart
 }
 
@@ -68,8 +69,10 @@ type callPart struct {
 
 // newCall validates the arguments of a call.
 func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*attendCall, error) {
-	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt, offset: opt.Offset}
+	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt, offset: opt.Offset,
+		window: clampWindow(opt.Window)}
 	s.mu.Lock()
+	released := s.released
 	c.keys = s.lengths[layer]
 	for _, p := range s.parts {
 		if keys := min(s.tokens, c.keys-p.index*s.tokens); keys > 0 {
@@ -77,14 +80,14 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 		}
 	}
 	s.mu.Unlock()
-	if opt.Causal == attn.BottomRight {
-		if opt.Offset != 0 {
-			return nil, fail(attn.ErrOption, "Offset is %d with BottomRight, want 0", opt.Offset)
-		}
-		c.offset = c.keys - q.L
+	if released {
+		return nil, s.orReleased(nil)
 	}
 	if err := c.checkOptions(); err != nil {
 		return nil, err
+	}
+	if opt.Causal == attn.BottomRight {
+		c.offset = c.keys - q.L
 	}
 	h := &s.shape
 	switch {
@@ -99,7 +102,7 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 		return nil, fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
 	c.rows = c.rowsOfStep()
-	_, err := c.empty(0, q.L, 0, nil) // which validates q and the other options
+	_, err := c.unseen(0, q.L, 0) // which validates q and the other options
 	return c, err
 }
 
@@ -113,72 +116,12 @@ func (c *attendCall) rowsOfStep() int {
 	bytes := 4 * c.q.H * (h.valueDim + 2)
 	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim)
 	work /= float64(max(1, min(len(c.parts), len(c.client.Workers()))))
-	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(stepWork/max(1, work))))
+	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(min(stepWork/max(1, work),
+		most))))
 }
 
-// checkOptions makes sure that the options can travel.
-func (c *attendCall) checkOptions() error {
-	o := c.opt
-	switch {
-	case o.KeyLens != nil:
-		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")
-	case o.QueryLens != nil:
-		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
-	case o.Weights != nil:
-		return fail(attn.ErrUnsupported, "Weights is set, want nil: weights do not travel")
-	case o.Int8 && c.shape.format != attn.I8:
-		return fail(attn.ErrOption, "Int8 is set over a sequence of %v, want I8", c.shape.format)
-	}
-	if m := o.Mask; m != nil {
-		if err := c.checkPairs("Mask", m.B, m.H, m.L, m.D); err != nil {
-			return err
-		}
-		if n := end(m.H, m.L, m.D, m.SH, m.SL); len(m.Data) < n {
-			return fail(attn.ErrLength, "len(Mask.Data) is %d, want at least %d", len(m.Data), n)
-		}
-	}
-	if b := o.Bias; b != nil {
-		if err := c.checkPairs("Bias", b.B, b.H, b.L, b.D); err != nil {
-			return err
-		}
-		if n := end(b.H, b.L, b.D, b.SH, b.SL); len(b.Data) < n {
-			return fail(attn.ErrLength, "len(Bias.Data) is %d, want at least %d", len(b.Data), n)
-		}
-	}
-	return nil
-}
-
-func (c *attendCall) checkPairs(name string, b, h, l, d int) error {
-	if b != 1 || h != 1 && h != c.q.H || l != c.q.L || d != c.keys {
-		return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, b, h, l, d, c.q.H,
-			c.q.L, c.keys)
-	}
-	return nil
-}
-
-// end is how many elements a view of one batch entry reaches over; too many if a stride is
-// negative.
-func end(h, l, d, sh, sl int) int {
-	switch {
-	case sh < 0 || sl < 0 || sh > math.MaxInt32 || sl > math.MaxInt32:
-		return math.MaxInt
-	case h == 0 || l == 0:
-		return 0
-	}
-	return (h-1)*sh + (l-1)*sl + d
-}
-
-// wire are the options that travel. Those of an option that scores depend on are the same for all
-// parts, so that the states have one unit.
-func (c *attendCall) wire() attendOptions {
-	o := c.opt
-	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full,
-		int8:   o.Int8,
-		window: o.Window, slopes: o.Slopes, sinks: o.Sinks}
-}
-
-// empty is the state of rows over a part of which they see nothing, of so many keys.
-func (c *attendCall) empty(first, rows, keys int, bias *attn.Tensor) (*attn.State, error) {
+// unseen is the state of rows over a part of which they see nothing, of so many keys.
+func (c *attendCall) unseen(first, rows, keys int) (*attn.State, error) {
 	h := &c.shape
 	s, err := attn.NewState(1, c.q.H, rows, h.valueDim)
 	if err != nil {
@@ -189,7 +132,10 @@ func (c *attendCall) empty(first, rows, keys int, bias *attn.Tensor) (*attn.Stat
 	k.D, v.D = h.headDim, h.valueDim
 	wire := c.wire()
 	opt := wire.options(c.offset + first)
-	opt.KeyLens, opt.Bias = []int{0}, bias
+	opt.KeyLens = []int{0}
+	if c.opt.Bias != nil { // its values do not matter, but that there is one
+		opt.Bias = &attn.Tensor{Data: make([]float32, keys), B: 1, H: 1, L: rows, D: keys}
+	}
 	return s, s.Update(c.queries(first, rows), k, v, opt)
 }
 
@@ -214,7 +160,7 @@ func (c *attendCall) visible(p *callPart, first, rows int) bool {
 	if c.opt.Causal != attn.Full && from > highest {
 		return false
 	}
-	if w := c.opt.Window; w != nil {
+	if w := c.window; w != nil {
 		if w.Left >= 0 && to <= lowest-w.Left || w.Right >= 0 && from > highest+w.Right {
 			return false
 		}
@@ -229,7 +175,7 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, er
 		return nil, err
 	}
 	if len(c.parts) == 0 {
-		return c.empty(first, rows, 0, nil)
+		return c.unseen(first, rows, 0)
 	}
 	var total *attn.State
 	for i := 0; i < len(c.parts); i += max(1, g.parts[i].span) {
@@ -251,15 +197,6 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, er
 	return total, nil
 }
 
-// unseen is the state of rows over a part of which they see nothing.
-func (c *attendCall) unseen(first, rows, keys int) (*attn.State, error) {
-	var bias *attn.Tensor
-	if c.opt.Bias != nil { // its values do not matter, but that there is one
-		bias = &attn.Tensor{Data: make([]float32, keys), B: 1, H: 1, L: rows, D: keys}
-	}
-	return c.empty(first, rows, keys, bias)
-}
-
 // finish writes the results of all rows. The first writes nothing if dst is wrong.
 func (c *attendCall) finish(done []*attn.State) error {
 	for i, state := range done {
@@ -271,7 +208,9 @@ func (c *attendCall) finish(done []*attn.State) error {
 				return err
 			}
 		}
-		dst.Data = dst.Data[min(len(dst.Data), first*dst.SL):]
+		if dst.H > 0 {
+			dst.Data = dst.Data[min(len(dst.Data), first*dst.SL):]
+		}
 		lse := c.opt.LSE
 		if lse != nil && len(done) > 1 {
 			lse = make([]float32, c.q.H*dst.L)

@@ -20,7 +20,7 @@ func (c *Client) repairAlways() {
 		}
 		c.mu.Unlock()
 		for _, s := range all {
-			s.repair(c.ctx)
+			s.repair(s.ctx)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 	case staying < c.config.Copies:
 		s.addCopy(ctx, p, staying)
 	case len(good) > c.config.Copies:
-		s.trim(p)
+		s.trim(ctx, p)
 	default:
 		s.level(ctx, p)
 	}
@@ -78,7 +78,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	c := s.client
 	others := s.without(p, c.takers())
 	if len(others) == 0 && staying > 0 {
-		s.giveUp(p, func(good []*partCopy) []*partCopy {
+		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
 			return slices.DeleteFunc(good, func(x *partCopy) bool { return !c.leaves(x.worker) })
 		})
 		return
@@ -111,7 +111,7 @@ func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) b
 	if err != nil {
 		return false
 	}
-	s.trim(p)
+	s.trim(ctx, p)
 	return true
 }
 
@@ -174,11 +174,15 @@ func (c *Client) share(worker string, more int64) float64 {
 	return 1 - float64(m.status.Free()-more)/float64(m.status.Memory)
 }
 
-// errMeanwhile: a copy was made of what a sequence has no more.
-var errMeanwhile = errors.New("cluster: the sequence has changed meanwhile")
+var (
+	// errMeanwhile: a copy was made of what a sequence has no more.
+	errMeanwhile = errors.New("cluster: the sequence has changed meanwhile")
+	// errBehind: a copy has not yet what was appended meanwhile.
+	errBehind = errors.New("cluster: the sequence has grown meanwhile")
+)
 
 // copyTo makes a copy of a part on a worker: most of it while appends go on, the rest while they
-// wait.
+// wait, though not for long.
 func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) error {
 	c := s.client
 	good := s.good(p)
@@ -195,26 +199,35 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 	}
 	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
 	lengths, err := c.copy(ctx, worker, &r, copyPatience)
-	if err == nil {
-		s.change.Lock()
-		defer s.change.Unlock()
-		s.mu.Lock()
-		want := s.lengthsIn(p, s.taken)
-		valid := !s.released && p.epoch == at.epoch && slices.Contains(s.parts, p) && !s.broken
-		s.mu.Unlock()
-		if valid && !slices.Equal(lengths, want) {
-			lengths, err = c.copy(ctx, worker, &r, 4*c.config.Patience)
+	for i := 0; err == nil; i++ {
+		err = s.join(ctx, p, x, source, at.epoch, lengths)
+		if i == catchUps || !errors.Is(err, errBehind) {
+			break
 		}
-		if valid && err == nil && slices.Equal(lengths, want) && !c.isLost(source) && !c.isLost(x) {
-			s.join(p, x)
-			return nil
-		}
+		resume := s.pauseAppends(ctx, min(c.config.Patience/4<<i, c.config.Patience))
+		defer resume()
+		lengths, err = c.copy(ctx, worker, &r, 4*c.config.Patience)
 	}
-	c.background(func() { c.free([]*partCopy{x}) })
-	if err == nil {
-		err = errMeanwhile
+	if err != nil {
+		c.freeSoon([]*partCopy{x})
 	}
 	return err
+}
+
+// catchUps is how often a copy may fetch what was appended meanwhile, each time with more time
+// before appends go on: a worker that hangs has the first only.
+const catchUps = 4
+
+// pauseAppends lets appends that run end, and those that come wait, but not longer than given.
+func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (resume func()) {
+	pause, resume := context.WithTimeout(ctx, longest)
+	s.mu.Lock()
+	s.pause = pause
+	s.mu.Unlock()
+	if s.change.own(pause) == nil {
+		s.change.disown()
+	}
+	return resume
 }
 
 // copy lets a worker copy, and returns how many tokens it has then.
@@ -230,19 +243,36 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	return lengths, d.end()
 }
 
-// join counts on a copy from now on.
-func (s *Sequence) join(p *sequencePart, x *partCopy) {
+// join counts on a copy from now on, if it has all that the part has: no append is running then.
+func (s *Sequence) join(ctx context.Context, p *sequencePart, x, source *partCopy, epoch uint32,
+	lengths []uint32) error {
+	leave, err := s.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	lost := s.client.isLost(source) || s.client.isLost(x)
 	s.mu.Lock()
-	p.copies = append(slices.Clone(p.copies), x)
+	switch {
+	case lost || s.released || p.epoch != epoch || !slices.Contains(s.parts, p) || s.broken:
+		err = errMeanwhile
+	case !slices.Equal(lengths, s.lengthsIn(p, s.taken)):
+		err = errBehind
+	default:
+		p.copies = append(slices.Clone(p.copies), x)
+	}
 	s.mu.Unlock()
-	s.sweep(p)
+	if err == nil {
+		s.sweep(p)
+	}
+	return err
 }
 
 // trim gives up the copies of a part that are too many: those of workers that are dead or leave,
 // then those of the fullest.
-func (s *Sequence) trim(p *sequencePart) {
+func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 	c := s.client
-	s.giveUp(p, func(good []*partCopy) []*partCopy {
+	s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
 		slices.SortStableFunc(good, func(a, b *partCopy) int {
 			switch stays := c.stays(a.worker); {
 			case stays == c.stays(b.worker):
@@ -257,12 +287,16 @@ func (s *Sequence) trim(p *sequencePart) {
 }
 
 // giveUp gives up some of a part's copies, while nobody appends to them.
-func (s *Sequence) giveUp(p *sequencePart, which func(good []*partCopy) []*partCopy) {
+func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
+	which func(good []*partCopy) []*partCopy) {
 	if len(which(s.good(p))) == 0 {
 		return
 	}
-	s.change.Lock()
-	defer s.change.Unlock()
+	leave, err := s.alone(ctx)
+	if err != nil {
+		return // the next time
+	}
+	defer leave()
 	for _, x := range which(s.good(p)) {
 		s.client.lose(x)
 	}

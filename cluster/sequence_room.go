@@ -43,7 +43,7 @@ func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) er
 			if err == nil {
 				return nil
 			}
-			hope = hope || !errors.Is(err, attn.ErrCapacity)
+			hope = hope || !(errors.Is(err, attn.ErrCapacity) || errors.Is(err, ErrLimit) || refuses(err))
 		}
 		if !hope {
 			return full

@@ -10,9 +10,9 @@ import (
 // Truncate drops the tokens at position n and after it, in all layers. n is 0 to the length of the
 // longest, or the error is [attn.ErrLength].
 func (s *Sequence) Truncate(ctx context.Context, n int) error {
-	ctx, cancel := s.client.limit(ctx)
-	defer cancel()
-	if err := s.check(ctx, 0); err != nil {
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(0); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -21,47 +21,60 @@ func (s *Sequence) Truncate(ctx context.Context, n int) error {
 	if n < 0 || n > longest {
 		return fail(attn.ErrLength, "n is %d, want 0 to %d, the positions of the tokens", n, longest)
 	}
-	s.change.Lock()
-	defer s.change.Unlock()
-	return s.cut(ctx, n)
+	if err := s.mended.own(ctx); err != nil {
+		return s.orReleased(err)
+	}
+	defer s.mended.disown()
+	return s.orReleased(s.cut(ctx, n))
 }
 
 // cut leaves n tokens, or if n is negative those that lengths say: what of an append went to copies
 // before it failed goes away. Parts that change begin a new epoch, so that what of the past still
-// comes is refused. The lock of changes is held.
+// comes is refused. The caller owns mended; appends that were running have ended when something is
+// cut, and those that come see that the sequence is broken and wait.
 func (s *Sequence) cut(ctx context.Context, n int) error {
+	if err := s.change.own(ctx); err != nil {
+		return err
+	}
+	parts, free, lengths := s.cutLengths(n)
+	s.change.disown()
+	defer func() {
+		s.mu.Lock()
+		s.cuts++
+		s.mu.Unlock()
+	}()
+	defer s.client.freeSoon(s.copiesOf(free))
+	for i := min(len(parts), slices.Min(lengths)/s.tokens); i < len(parts); i++ {
+		if err := s.cutPart(ctx, parts[i], lengths); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
-	lengths, longest := slices.Clone(s.lengths), 0
+	s.broken = false
+	s.mu.Unlock()
+	return nil
+}
+
+// cutLengths notes that n tokens are left, or those that lengths say. It returns the parts that
+// there still are, those that are of no use any more, and the lengths of layers.
+func (s *Sequence) cutLengths(n int) (parts, free []*sequencePart, lengths []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest := 0
+	lengths = slices.Clone(s.lengths)
 	for i := range lengths {
 		if n >= 0 {
 			lengths[i] = min(lengths[i], n)
 		}
 		longest = max(longest, lengths[i])
 	}
-	shortest := slices.Min(lengths)
 	keep := min(len(s.parts), (longest+s.tokens-1)/s.tokens)
-	parts, free := slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
+	parts, free = slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
 	// From here on the tokens are gone for the caller, whatever becomes of the messages.
 	s.lengths, s.taken, s.broken = lengths, slices.Clone(lengths), true
 	s.parts = s.parts[:keep]
 	s.cuts++
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.cuts++
-		s.mu.Unlock()
-	}()
-	for i := min(len(parts), shortest/s.tokens); i < len(parts); i++ {
-		if err := s.cutPart(ctx, parts[i], lengths); err != nil {
-			s.freeParts(free)
-			return err
-		}
-	}
-	s.freeParts(free)
-	s.mu.Lock()
-	s.broken = false
-	s.mu.Unlock()
-	return nil
+	return parts, free, lengths
 }
 
 func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) error {

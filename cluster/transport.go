@@ -12,7 +12,7 @@ type Transport interface {
 	// and the answer be lost, and it may get it twice: requests are made so that this is no harm.
 	Call(ctx context.Context, worker string, request []byte) (reply []byte, err error)
 	// Serve answers the requests to a worker until stop is called, which waits for those that are
-	// being answered.
+	// being answered. It returns [ErrTaken] if another worker has the name.
 	Serve(worker string, s Service) (stop func(), err error)
 	// Watch calls each with the announcements of all workers until stop is called, one at a time.
 	// It asks all workers to announce themselves at once.
@@ -29,4 +29,7 @@ type Service struct {
 	Every  time.Duration
 	// Malformed is called for each message that is none.
 	Malformed func()
+	// Displaced is called, once, if another worker turns out to have the name, as it may after servers
+	// could not reach each other: no more requests are answered.
+	Displaced func(error)
 }

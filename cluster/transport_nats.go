@@ -21,7 +21,7 @@ import (
 
 // NATSConfig says how to reach a NATS server, and what to call things there.
 type NATSConfig struct {
-	// URL is one server or several, separated by commas.
+	// URL is one server or several, separated by commas. Errors show it without user and password.
 	URL string
 	// Prefix begins all subjects: tokens of letters, digits, - and _, with dots between them. Give
 	// each tenant one of its own, and permissions for no other. "" is "attn".
@@ -37,6 +37,7 @@ type NATSConfig struct {
 //
 //	worker.ID     requests to a worker, and acknowledgements of pieces of its replies
 //	inbox.ID.N    replies to a client, or to a worker that copies from another
+//	inbox.name.ID workers make sure that no other has their name
 //	status        workers announce themselves
 //	hello         asks them to do so at once
 type NATS struct {
@@ -48,10 +49,9 @@ type NATS struct {
 	next   atomic.Uint64
 	sub    *nats.Subscription
 
-	mu      sync.Mutex
-	calls   map[uint64]*natsCall
-	refused map[string]error // what permissions there are not, by subject
-	closed  error
+	mu     sync.Mutex
+	calls  map[uint64]*natsCall
+	closed error
 }
 
 const (
@@ -83,23 +83,28 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 		return nil, fail(ErrLimit, "NATSConfig.MaxMessage is %d, want 1024 to %d", c.MaxMessage, 1<<30)
 	}
 	t := &NATS{prefix: c.Prefix, most: c.MaxMessage, calls: map[uint64]*natsCall{},
-		refused: map[string]error{}, inbox: c.Prefix + ".inbox." + newToken() + "."}
+		inbox: c.Prefix + ".inbox." + newToken() + "."}
 	t.next.Store(mrand.Uint64() >> 1)
-	if err := t.connect(c); err != nil {
-		return nil, fmt.Errorf("%w: connecting to %s: %w", ErrUnavailable, c.URL, err)
+	servers, err := splitServers(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.connect(c.Options, servers); err != nil {
+		return nil, &redactedError{fmt.Errorf("%w: connecting to %s: %w", ErrUnavailable,
+			strings.Join(servers, ","), err)}
 	}
 	return t, nil
 }
 
-func (t *NATS) connect(c NATSConfig) (err error) {
+func (t *NATS) connect(options []nats.Option, servers []string) (err error) {
 	o := nats.GetDefaultOptions()
-	o.Url, o.MaxReconnect = c.URL, -1
-	for _, set := range c.Options {
+	o.MaxReconnect = -1
+	for _, set := range options {
 		if err := set(&o); err != nil {
 			return err
 		}
 	}
-	o.Servers = append(o.Servers, splitServers(c.URL)...)
+	o.Servers = append(o.Servers, servers...)
 	o.Url = ""
 	theirs := o.AsyncErrorCB
 	o.AsyncErrorCB = func(conn *nats.Conn, s *nats.Subscription, err error) {
@@ -123,13 +128,6 @@ func (t *NATS) connect(c NATSConfig) (err error) {
 		t.conn.Close()
 	}
 	return err
-}
-
-func splitServers(url string) (servers []string) {
-	for _, s := range strings.Split(url, ",") {
-		servers = append(servers, strings.TrimSpace(s))
-	}
-	return servers
 }
 
 func (t *NATS) subscribe(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
@@ -161,23 +159,22 @@ func (t *NATS) failAll(err error) {
 }
 
 // noteError takes an error that the server sent for no call in particular. If it is that something
-// may not be published, calls to there end with it, now and later.
+// may not be published, calls to there end with it; if replies may not come, all do, now and later.
 func (t *NATS) noteError(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
+	denied := fmt.Errorf("%w: %w: %w", ErrUnavailable, errDenied, err)
+	deaf := strings.Contains(err.Error(), "Subscription")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.calls {
-		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		if deaf || strings.Contains(err.Error(), `"`+c.subject+`"`) {
+			c.finish(nil, denied)
 		}
 	}
-	if strings.Contains(err.Error(), "Subscription") {
-		for _, c := range t.calls {
-			c.finish(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
-		}
-		t.closed = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if deaf {
+		t.closed = denied
 	}
 }
 
@@ -208,8 +205,14 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 		return nil, fail(ErrLimit, "a request has %d bytes, want at most %d, the limit of messages",
 			len(request), t.most)
 	}
+	return t.request(ctx, kindRequest, t.prefix+".worker."+worker, request)
+}
+
+// request sends a frame of a kind, and waits for what answers it.
+func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) ([]byte,
+	error) {
 	id := t.next.Add(1)
-	c := &natsCall{subject: t.prefix + ".worker." + worker, flow: newFlow(), done: make(chan struct{})}
+	c := &natsCall{subject: subject, flow: newFlow(), done: make(chan struct{})}
 	t.mu.Lock()
 	if t.closed != nil {
 		defer t.mu.Unlock()
@@ -217,13 +220,9 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 	}
 	t.calls[id] = c
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		delete(t.calls, id)
-		t.mu.Unlock()
-	}()
+	defer t.forget(id)
 	reply := t.inbox + strconv.FormatUint(id, 36)
-	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kindRequest, id: id}, request, &c.flow)
+	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kind, id: id}, message, &c.flow)
 	if err != nil {
 		return nil, err
 	}
@@ -231,11 +230,19 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 	case <-c.done:
 		return c.reply, c.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: worker %s: %w", ErrUnavailable, worker, ctx.Err())
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
 	}
 }
 
-// receive takes what comes to the inbox: replies, acknowledgements, and that nobody listens.
+// forget drops what still comes for a call.
+func (t *NATS) forget(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, id)
+}
+
+// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that
+// nobody listens.
 func (t *NATS) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
 	if err != nil {
@@ -261,6 +268,8 @@ func (t *NATS) receive(m *nats.Msg) {
 		c.flow.acknowledge(f.offset)
 	case f.kind == kindRefusal:
 		c.finish(nil, fail(ErrLimit, "%s: %.200q", c.subject, f.payload))
+	case f.kind == kindName:
+		c.finish(f.payload, nil)
 	case f.kind == kindReply:
 		t.receiveReply(c, &f)
 	}
@@ -269,6 +278,7 @@ func (t *NATS) receive(m *nats.Msg) {
 func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	complete, err := c.in.add(f)
 	if err != nil || complete {
+		t.forget(f.id) // what comes late must not be written to memory that the caller has
 		c.finish(c.in.data, err)
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it

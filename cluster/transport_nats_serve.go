@@ -16,12 +16,14 @@ type natsServer struct {
 	Service
 	worker string
 	inbox  string // where replies may go
+	name   *natsName
 	stop   chan struct{}
-	wg     sync.WaitGroup
+	wg     sync.WaitGroup // of what runs, callbacks of the connection too
 
 	mu       sync.Mutex
+	stopped  bool                     // nothing begins any more
 	requests map[natsKey]*natsRequest // that arrive in pieces,
-	bytes    int                      // of all of these
+	bytes    int64                    // of all of these
 	replies  map[natsKey]*flow        // that leave in pieces
 }
 
@@ -46,21 +48,56 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	}
 	s := &natsServer{NATS: t, Service: service, worker: worker, inbox: t.prefix + ".inbox.",
 		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
-	requests, err := t.subscribe(t.prefix+".worker."+worker, s.receive)
+	if s.name, err = t.takeName(worker, service.Every); err != nil {
+		return nil, err
+	}
+	requests, err := t.subscribe(t.prefix+".worker."+worker, func(m *nats.Msg) {
+		s.unlessStopped(func() { s.receive(m) })
+	})
 	if err != nil {
+		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.announce() })
+	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.unlessStopped(s.announce) })
 	if err != nil {
 		_ = requests.Unsubscribe()
+		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	s.wg.Go(s.announceAlways)
-	return func() {
+	silence := sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.stopped = true
+		s.mu.Unlock()
 		_, _ = requests.Unsubscribe(), hello.Unsubscribe() // fail only where the connection is closed
+	})
+	s.wg.Go(s.announceAlways)
+	s.wg.Go(func() {
+		select {
+		case <-s.stop:
+		case <-s.name.lost:
+			silence()
+			s.Displaced(s.name.err)
+		}
+	})
+	return func() {
+		silence()
 		close(s.stop)
 		s.wg.Wait()
+		s.name.release()
 	}, nil
+}
+
+// unlessStopped runs a callback that stopping waits for, or nothing if that has begun.
+func (s *natsServer) unlessStopped(f func()) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	defer s.wg.Done()
+	f()
 }
 
 func (s *natsServer) announce() { _ = s.conn.Publish(s.prefix+".status", s.Status()) }
@@ -71,8 +108,11 @@ func (s *natsServer) announceAlways() {
 	defer tick.Stop()
 	for {
 		s.announce()
+		s.name.say()
 		select {
 		case <-s.stop:
+			return
+		case <-s.name.lost:
 			return
 		case now := <-tick.C:
 			s.mu.Lock()
@@ -89,7 +129,7 @@ func (s *natsServer) announceAlways() {
 // forget drops a request of which not all has come. The lock is held.
 func (s *natsServer) forget(key natsKey) {
 	if r := s.requests[key]; r != nil {
-		s.bytes -= r.total
+		s.bytes -= int64(r.total)
 		delete(s.requests, key)
 	}
 }
@@ -131,16 +171,16 @@ func (s *natsServer) refuse(key natsKey, err error) {
 // receivePiece takes a piece of a request that has several.
 func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	s.mu.Lock()
-	if f.offset == 0 && s.requests[key] == nil && s.bytes+f.total <= assembling*s.most {
+	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= assembling*int64(s.most) {
 		s.requests[key] = &natsRequest{incoming: incoming{total: f.total}}
-		s.bytes += f.total
+		s.bytes += int64(f.total)
 	}
-	r := s.requests[key]
+	r, arriving := s.requests[key], s.bytes
 	if r == nil || f.total != r.total {
 		s.mu.Unlock()
 		if f.offset == 0 {
-			s.refuse(key, fail(ErrLimit, "requests of %d bytes in all are arriving, want at most %d",
-				s.most*assembling, s.most*assembling))
+			s.reply(key, errorReply(fail(ErrBusy, "requests of %d bytes in all are arriving, and one of "+
+				"%d, want at most %d", arriving, f.total, int64(s.most)*assembling)))
 		}
 		return
 	}
@@ -162,7 +202,8 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	}
 }
 
-// answer lets the worker handle a request, and sends what it says.
+// answer lets the worker handle a request, and sends what it says. It is called by a callback that
+// stopping waits for.
 func (s *natsServer) answer(key natsKey, request []byte) {
 	s.wg.Go(func() {
 		s.Handle(request, func(reply []byte) { s.reply(key, reply) })

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +39,9 @@ func (c *WorkerConfig) complete() error {
 		c.Announce) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
+	c.Memory = min(c.Memory, mostAmount)
+	c.Threads = min(c.Threads, 1<<16)
+	c.Lease, c.Announce = min(c.Lease, longestWait), min(c.Announce, longestWait)
 	return checkName("WorkerConfig.Name", c.Name)
 }
 
@@ -55,7 +60,8 @@ type Worker struct {
 	instance  uint64
 	stop      func()
 	done      chan struct{}
-	wg        sync.WaitGroup
+	wg        sync.WaitGroup // of calls and of what goes on in the background
+	displaced chan error
 	running   chan struct{} // has one for each call,
 	threads   chan struct{} // and one for each that computes
 
@@ -64,33 +70,26 @@ type Worker struct {
 	mu      sync.Mutex
 	closed  bool
 	leaving bool // it takes no new copies
-	copies  int
-	layers  int // of all copies
+	kept    kept // of all clients
 	clients map[clientID]*owner
-}
-
-// owner is a client and its copies.
-type owner struct {
-	copies map[uint64]*part
-	lease  time.Duration
-	idle   int // ticks of the janitor since anything was heard
 }
 
 // leaseTicks is how many times the janitor looks during a lease.
 const leaseTicks = 10
 
-// NewWorker starts a worker.
+// NewWorker starts a worker. If another one has its name, the error wraps [ErrTaken].
 func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
-		running: make(chan struct{}, c.Calls), threads: make(chan struct{}, c.Threads),
+		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
+		threads: make(chan struct{}, c.Threads),
 		clients: map[clientID]*owner{}}
 	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
-		Malformed: func() { w.malformed.Add(1) }})
+		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,8 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-// Close stops the worker and frees what it has. Closing it again does nothing.
+// Close stops the worker, waits for the calls that are running, and frees what it has. Calls that
+// come later are refused. Closing it again does nothing.
 func (w *Worker) Close() {
 	w.mu.Lock()
 	closed := w.closed
@@ -111,9 +111,26 @@ func (w *Worker) Close() {
 	close(w.done)
 	w.stop()
 	w.wg.Wait()
-	for id := range w.clients {
+	w.mu.Lock()
+	all := slices.Collect(maps.Keys(w.clients))
+	w.mu.Unlock()
+	for _, id := range all {
 		w.drop(id)
 	}
+}
+
+// Displaced gives an error that wraps [ErrTaken] if another worker turns out to have the name, as
+// it may after NATS servers could not reach each other. This one answers no more calls: close it.
+func (w *Worker) Displaced() <-chan error { return w.displaced }
+
+// enter begins a call, which Close then waits for, and reports whether the worker is open.
+func (w *Worker) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.wg.Add(1)
+	}
+	return !w.closed
 }
 
 // Status is what the worker announces.
@@ -124,7 +141,7 @@ func (w *Worker) Status() Status {
 	s.Used, s.Spare = w.arena.bytes()
 	w.mu.Lock()
 	s.Leaving = w.leaving
-	s.Clients, s.Copies, s.Sequences = len(w.clients), w.copies, w.sequences()
+	s.Clients, s.Copies, s.Sequences = len(w.clients), w.kept.copies, w.kept.sequences
 	var parts []*part
 	for _, o := range w.clients {
 		for _, p := range o.copies {
@@ -147,21 +164,13 @@ func (w *Worker) Status() Status {
 	return s
 }
 
-// sequences is how many sequences have copies here. The lock is held.
-func (w *Worker) sequences() int {
-	n := 0
-	for _, o := range w.clients {
-		seen := map[uint64]bool{}
-		for _, p := range o.copies {
-			seen[p.sequence] = true
-		}
-		n += len(seen)
-	}
-	return n
-}
-
 // handle answers a request.
 func (w *Worker) handle(request []byte, send func([]byte)) {
+	if !w.enter() {
+		send(errorReply(fail(ErrUnavailable, "the worker was closed")))
+		return
+	}
+	defer w.wg.Done()
 	select {
 	case w.running <- struct{}{}:
 		defer func() { <-w.running }()
@@ -244,21 +253,26 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	if w.leaving {
 		return nil, fail(ErrUnavailable, "the worker is leaving, and takes no new copies")
 	}
-	if w.copies >= w.config.Copies {
-		return nil, fail(ErrLimit, "%d copies are here, want at most %d", w.copies, w.config.Copies)
+	if err := w.checkRoom(o, &r); err != nil {
+		return nil, err
 	}
-	if w.layers+r.shape.layers > maxLayers {
-		return nil, fail(ErrLimit,
-			"copies have %d layers in all, and %d more are wanted, want at most %d",
-			w.layers, r.shape.layers, maxLayers)
-	}
-	if n := w.sequences(); n >= w.config.Sequences && !o.has(r.sequence) {
-		return nil, fail(ErrLimit, "%d sequences are here, want at most %d", n, w.config.Sequences)
-	}
-	o.copies[r.copy] = newPart(r, &w.arena)
-	w.copies++
-	w.layers += r.shape.layers
+	w.keep(o, newPart(r, &w.arena))
 	return beginReply().data, nil
+}
+
+// checkRoom makes sure that one more copy is within the limits. The lock is held.
+func (w *Worker) checkRoom(o *owner, r *createRequest) error {
+	switch k := &w.kept; {
+	case k.copies >= w.config.Copies:
+		return fail(ErrLimit, "%d copies are here, want at most %d", k.copies, w.config.Copies)
+	case k.layers+r.shape.layers > maxLayers:
+		return fail(ErrLimit, "copies have %d layers in all, and %d more are wanted, want at most %d",
+			k.layers, r.shape.layers, maxLayers)
+	case k.sequences >= w.config.Sequences && o.sequences[r.sequence] == 0:
+		return fail(ErrLimit, "%d sequences are here, want at most %d", k.sequences,
+			w.config.Sequences)
+	}
+	return nil
 }
 
 // maxLayers is how many layers all copies may have: empty ones take no memory for tokens.
@@ -282,27 +296,6 @@ func (w *Worker) checkShape(r *createRequest) error {
 			"there are", s.kvHeads, s.headDim, s.values(), w.config.Memory)
 	}
 	return nil
-}
-
-// owner returns a client, and makes it one of those that the worker knows. The lock is held.
-func (w *Worker) owner(client clientID, lease uint32) *owner {
-	o := w.clients[client]
-	if o == nil {
-		o = &owner{copies: map[uint64]*part{}}
-		w.clients[client] = o
-	}
-	o.idle = 0
-	o.lease = min(time.Duration(lease)*time.Millisecond, w.config.Lease)
-	return o
-}
-
-func (o *owner) has(sequence uint64) bool {
-	for _, p := range o.copies {
-		if p.sequence == sequence {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
@@ -339,22 +332,6 @@ func (w *Worker) release(client clientID, d *decoder) ([]byte, error) {
 		w.remove(client, copy)
 	}
 	return beginReply().data, nil
-}
-
-// remove frees a copy, if it is there.
-func (w *Worker) remove(client clientID, copy uint64) {
-	w.mu.Lock()
-	o := w.clients[client]
-	if o == nil || o.copies[copy] == nil {
-		w.mu.Unlock()
-		return
-	}
-	p := o.copies[copy]
-	delete(o.copies, copy)
-	w.copies--
-	w.layers -= p.shape.layers
-	w.mu.Unlock()
-	p.release()
 }
 
 func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {

@@ -56,12 +56,15 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 // find looks for the copies of each group, and makes sure that states are not too much.
 func (a *attending) find(client clientID) error {
 	a.copies, a.errs = make([]*part, len(a.parts)), make([]error, len(a.parts))
-	size := 0
+	size, keys := int64(0), int64(0)
 	for i := range a.parts {
 		if i == 0 || !a.parts[i].joins {
 			a.groups = append(a.groups, group{from: i})
 		}
 		g := &a.groups[len(a.groups)-1]
+		if keys += int64(a.parts[i].keys); keys > most {
+			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, most)
+		}
 		g.to, g.keys = i+1, g.keys+a.parts[i].keys
 		if a.copies[i], a.errs[i] = a.part(client, a.parts[i].copy); a.errs[i] != nil {
 			g.err = a.errs[i]
@@ -72,7 +75,7 @@ func (a *attending) find(client clientID) error {
 		if i == g.from {
 			size += a.stateBytes(a.copies[i])
 		}
-		if size > a.config.Reply {
+		if size > int64(a.config.Reply) {
 			return fail(ErrLimit, "the states have more than %d bytes, want at most %d", size,
 				a.config.Reply)
 		}
@@ -81,7 +84,9 @@ func (a *attending) find(client clientID) error {
 }
 
 // stateBytes is about what the state of a part takes.
-func (a *attending) stateBytes(p *part) int { return 4 * a.heads * a.rows * (p.shape.valueDim + 2) }
+func (a *attending) stateBytes(p *part) int64 {
+	return 4 * int64(a.heads) * int64(a.rows) * int64(p.shape.valueDim+2)
+}
 
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
 const piecesPerThread = 4
@@ -89,18 +94,18 @@ const piecesPerThread = 4
 // divide makes pieces of the groups: a few for each thread, of whole segments, whose states are not
 // too much either.
 func (a *attending) divide() {
-	keys, size := 0, 1
+	keys, size := 0, int64(1)
 	for i := range a.groups {
 		if g := &a.groups[i]; g.err == nil {
 			keys, size = keys+g.keys, max(size, a.stateBytes(a.copies[g.from]))
 		}
 	}
-	most := 1
+	pieces := 1
 	if threads := cap(a.threads); threads > 1 {
-		most = min(piecesPerThread*threads, a.config.Reply/size)
+		pieces = min(piecesPerThread*threads, int(int64(a.config.Reply)/size))
 	}
 	length := attn.Segment
-	for length*most < keys {
+	for (keys-1)/length >= pieces {
 		length *= 2
 	}
 	for i := range a.groups {

@@ -21,7 +21,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		w.mu.Lock()
-		copies := w.copies
+		copies := w.kept.copies
 		w.mu.Unlock()
 		if copies == 0 {
 			return nil

@@ -39,7 +39,8 @@ func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
 // endLeases frees what clients left that are not heard of any more. It counts ticks and not time: a
 // worker that was stopped for long first reads what has come meanwhile.
 func (w *Worker) endLeases() {
-	tick := time.NewTicker(max(w.config.Lease/leaseTicks, time.Millisecond))
+	every := max(w.config.Lease/leaseTicks, time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -50,7 +51,7 @@ func (w *Worker) endLeases() {
 		w.mu.Lock()
 		var ended []clientID
 		for id, o := range w.clients {
-			if o.idle++; time.Duration(o.idle-1)*(w.config.Lease/leaseTicks) > o.lease {
+			if o.idle++; time.Duration(o.idle-1)*every > o.lease {
 				ended = append(ended, id)
 			}
 		}
@@ -58,24 +59,5 @@ func (w *Worker) endLeases() {
 		for _, id := range ended {
 			w.drop(id)
 		}
-	}
-}
-
-// drop frees everything of a client.
-func (w *Worker) drop(client clientID) {
-	w.mu.Lock()
-	o := w.clients[client]
-	if o == nil {
-		w.mu.Unlock()
-		return
-	}
-	delete(w.clients, client)
-	w.copies -= len(o.copies)
-	for _, p := range o.copies {
-		w.layers -= p.shape.layers
-	}
-	w.mu.Unlock()
-	for _, p := range o.copies {
-		p.release()
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math"
 
 	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go"
@@ -38,7 +39,7 @@ func (c *connection) dial(name string, more ...nats.Option) (*cluster.NATS, erro
 		return nil, err
 	}
 	link, err := cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix,
-		Options: append(append(options, nats.Name(name)), more...), MaxMessage: int(c.message)})
+		Options: append(append(options, nats.Name(name)), more...), MaxMessage: c.message.int()})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (c *connection) refusal(link *cluster.NATS) error {
 		err = last
 	}
 	if err != nil {
-		return fmt.Errorf("prefix %s at %s: %w", c.prefix, c.url, err)
+		return fmt.Errorf("prefix %s at %s: %w", c.prefix, cluster.Redact(c.url), err)
 	}
 	return nil
 }
@@ -96,6 +97,9 @@ func (b *byteCount) Set(s string) error {
 	*b = byteCount(n)
 	return nil
 }
+
+// int is the number, or the largest of this system, which what takes it refuses.
+func (b byteCount) int() int { return int(min(b, math.MaxInt)) }
 
 // String is empty for zero, which stands for a default.
 func (b *byteCount) String() string {

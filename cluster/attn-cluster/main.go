@@ -18,6 +18,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/seed-1415985d/attn/cluster"
 )
 
 func main() { os.Exit(untilSignal(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -77,7 +79,8 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	run, ok := commands()[args[0]]
 	if !ok {
-		fmt.Fprintf(stderr, "attn-cluster: unknown command %q; attn-cluster help lists them\n", args[0])
+		fmt.Fprintf(stderr, "attn-cluster: unknown command %q; attn-cluster help lists them\n",
+			cluster.Redact(args[0]))
 		return 2
 	}
 	err := run(ctx, args[1:], stdout, stderr)
@@ -85,7 +88,7 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return 0
 	}
 	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", args[0],
-		strings.Join(strings.Fields(err.Error()), " "))
+		cluster.Redact(strings.Join(strings.Fields(err.Error()), " ")))
 	var u usageError
 	if errors.As(err, &u) {
 		return 2

@@ -83,24 +83,26 @@ func startServer(t *testing.T, o server.Options) string {
 // TestUsage says what each mistake on the command line is.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                            "attn-cluster keeps the keys",
-		"nonsense":                    `attn-cluster: unknown command "nonsense"; attn-cluster help lists them`,
-		"serve more":                  `attn-cluster serve: unexpected argument "more"`,
-		"serve":                       "attn-cluster serve: -memory is not set, want how many bytes of",
-		"serve -memory much":          "want a number of bytes like 8GiB, 500MB or 4096",
-		"serve -memory 1 -tls-cert x": `-tls-cert is "x" and -tls-key "", want both or none`,
-		"serve -memory 1 -drain -1s":  "-drain is -1s, want 0 or more",
-		"status -wait soon":           "-wait",
-		"demo -tokens 100":            "-tokens is 100 and -steps 50, want at least 16384 and 3",
-		"demo -steps 2":               "-steps 2",
-		"demo more":                   "unexpected argument",
-		"soak -workers 2":             "-workers is 2, want at least 3: one has trouble, and two keep",
-		"soak -for 0s":                "-for is 0s and -round 20s, want more than 0",
-		"soak more":                   "unexpected argument",
-		"bench -tokens 1,x":           "want numbers above 0, with commas between them",
-		"bench -workers 0":            "want numbers above 0",
-		"bench -n 0":                  "-n is 0, want at least 1",
-		"echo more":                   "unexpected argument",
+		"":                               "attn-cluster keeps the keys",
+		"nonsense":                       `unknown command "nonsense"; attn-cluster help lists them`,
+		"serve more":                     `attn-cluster serve: unexpected argument "more"`,
+		"serve":                          "serve: -memory is not set, want how many bytes of",
+		"serve -memory 64":               "-memory is 64 bytes, want at least a page, 32 KiB, like 8GiB",
+		"serve -memory 31KiB":            "-memory is 31744 bytes, want at least a page",
+		"serve -memory much":             "want a number of bytes like 8GiB, 500MB or 4096",
+		"serve -memory 1MiB -tls-cert x": `-tls-cert is "x" and -tls-key "", want both or none`,
+		"serve -memory 1MiB -drain -1s":  "-drain is -1s, want 0 or more",
+		"status -wait soon":              "-wait",
+		"demo -tokens 100":               "-tokens is 100 and -steps 50, want at least 16384 and 3",
+		"demo -steps 2":                  "-steps 2",
+		"demo more":                      "unexpected argument",
+		"soak -workers 2":                "-workers is 2, want at least 3: one has trouble, and two keep",
+		"soak -for 0s":                   "-for is 0s and -round 20s, want more than 0",
+		"soak more":                      "unexpected argument",
+		"bench -tokens 1,x":              "want numbers above 0, with commas between them",
+		"bench -workers 0":               "want numbers above 0",
+		"bench -n 0":                     "-n is 0, want at least 1",
+		"echo more":                      "unexpected argument",
 	} {
 		status, stdout, stderr := call(t, strings.Fields(args)...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
@@ -128,17 +130,17 @@ func TestHelp(t *testing.T) {
 func TestFailures(t *testing.T) {
 	url := startServer(t, server.Options{})
 	for args, want := range map[string]string{
-		"serve -memory 1GiB -url nats://127.0.0.1:1":         "connecting to nats://127.0.0.1:1",
-		"status -url nats://127.0.0.1:1":                     "connecting to",
-		"echo -url nats://127.0.0.1:1":                       "connecting to",
-		"serve -memory 1GiB -name a.b -url " + url:           `WorkerConfig.Name is "a.b"`,
-		"serve -memory 1GiB -nkey none -url " + url:          "-nkey none: ",
-		"serve -memory 1GiB -creds none -url " + url:         "none",
-		"serve -memory 1GiB -tls-ca none -url " + url:        "none",
-		"serve -memory 1 -http nowhere:x:1 -url " + url:      "-http nowhere:x:1: ",
-		"serve -memory 1 -prefix a..b -url " + url:           "NATSConfig.Prefix",
-		"serve -memory 1 -calls -1 -url " + url:              "want Memory and other sizes above 0",
-		"serve -memory 1 -tls-cert a -tls-key b -url " + url: "a",
+		"serve -memory 1GiB -url nats://127.0.0.1:1":            "connecting to nats://127.0.0.1:1",
+		"status -url nats://127.0.0.1:1":                        "connecting to",
+		"echo -url nats://127.0.0.1:1":                          "connecting to",
+		"serve -memory 1GiB -name a.b -url " + url:              `WorkerConfig.Name is "a.b"`,
+		"serve -memory 1GiB -nkey none -url " + url:             "-nkey none: ",
+		"serve -memory 1GiB -creds none -url " + url:            "none",
+		"serve -memory 1GiB -tls-ca none -url " + url:           "none",
+		"serve -memory 1MiB -http nowhere:x:1 -url " + url:      "-http nowhere:x:1: ",
+		"serve -memory 1MiB -prefix a..b -url " + url:           "NATSConfig.Prefix",
+		"serve -memory 1MiB -calls -1 -url " + url:              "want Memory and other sizes above 0",
+		"serve -memory 1MiB -tls-cert a -tls-key b -url " + url: "a",
 	} {
 		status, _, stderr := call(t, strings.Fields(args)...)
 		if status != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

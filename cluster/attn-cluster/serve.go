@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +44,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.Lookup("url").DefValue, o.url = "", ""
 	o.own.register(fs)
 	w, memory, reply := &o.worker, byteCount(0), byteCount(0)
-	fs.StringVar(&w.Name, "name", hostName(), "of this worker, which no other has")
+	fs.StringVar(&w.Name, "name", "", "of this worker, which no other has (default "+hostName("")+
+		", with -2, -3 and so on where workers have that)")
 	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
 	fs.IntVar(&w.Threads, "threads", 0, "that compute (default GOMAXPROCS)")
 	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
@@ -63,13 +66,17 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if memory == 0 {
 		return usagef("-memory is not set, want how many bytes of keys and values there may be")
 	}
+	if memory < leastMemory {
+		return usagef("-memory is %d bytes, want at least a page, %s, like 8GiB", memory,
+			size(int64(leastMemory)))
+	}
 	if o.drain < 0 {
 		return usagef("-drain is %v, want 0 or more", o.drain)
 	}
 	if o.url != "" && o.own != (ownServer{}) {
 		return usagef("-listen and -nats are those of a NATS server of this process, want none with -url")
 	}
-	w.Memory, w.Reply = int64(memory), int(reply)
+	w.Memory, w.Reply = int64(memory), reply.int()
 	wanted, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if o.child {
@@ -80,6 +87,10 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	}
 	return o.serve(ctx, wanted, stdout)
 }
+
+// leastMemory is a page of one head of 64 in float32, keys and values. Who wants less has left out
+// the unit.
+const leastMemory = byteCount(attn.Block * 2 * 64 * 4)
 
 // serve is a worker until ctx ends, and then leaves for as long as it is wanted.
 func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) error {
@@ -95,13 +106,16 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 		}
 		defer stop()
 	}
-	link, err := o.dial("attn-cluster worker "+o.worker.Name, how...)
+	link, err := o.dial("attn-cluster worker "+cmp.Or(o.worker.Name, hostName("")), how...)
+	if errors.Is(err, nats.ErrAuthorization) && o.own.config != "" {
+		return fmt.Errorf("%w; -nkey or -creds say which user of -nats this worker is", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = link.Close() }() // which never fails
 	observed := newObserved(link)
-	w, err := cluster.NewWorker(observed, o.worker)
+	w, err := o.start(ctx, observed)
 	if err != nil {
 		return err
 	}
@@ -122,11 +136,27 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 	select {
 	case <-ctx.Done():
 		err = o.leave(wanted, w, stdout)
+	case err = <-w.Displaced():
 	case <-wanted.Done():
 	}
 	w.Close()
 	fmt.Fprintf(stdout, "worker %s has stopped\n", o.worker.Name)
 	return err
+}
+
+// start starts the worker. Without a name it has the first of the machine's that nobody has.
+func (o *serveOptions) start(ctx context.Context, t cluster.Transport) (*cluster.Worker, error) {
+	if o.worker.Name != "" {
+		return cluster.NewWorker(t, o.worker)
+	}
+	o.worker.Name = hostName("")
+	for i := 2; ; i++ {
+		w, err := cluster.NewWorker(t, o.worker)
+		if !errors.Is(err, cluster.ErrTaken) || ctx.Err() != nil {
+			return w, err
+		}
+		o.worker.Name = hostName(fmt.Sprint("-", i))
+	}
 }
 
 // leave lets clients make elsewhere what a worker keeps. It is an error if they have not.
@@ -146,17 +176,14 @@ func (o *serveOptions) leave(wanted context.Context, w *cluster.Worker, stdout i
 	return nil
 }
 
-// hostName is the machine's name as subjects can have it.
-func hostName() string {
+// hostName is the machine's name as subjects can have it, with an ending.
+func hostName(ending string) string {
 	name, _ := os.Hostname() // none is a worker
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 			return r
 		}
 		return '-'
-	}, name)
-	if name == "" {
-		return "worker"
-	}
-	return name[:min(len(name), 64)]
+	}, cmp.Or(name, "worker"))
+	return name[:min(len(name), 64-len(ending))] + ending
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -197,6 +198,59 @@ func TestLeaveInVain(t *testing.T) {
 	}
 }
 
+// TestNames starts workers of one machine without names: they have different ones. A name that was
+// asked for is refused if another worker has it.
+func TestNames(t *testing.T) {
+	url := startServer(t, server.Options{})
+	args := []string{"-url", url, "-memory", "1MiB", "-announce", "50ms"}
+	var stops []func() int
+	for _, ending := range []string{"", "-2", "-3"} {
+		out, stop := serve(t, args...)
+		stops = append(stops, stop)
+		if want := "worker " + hostName(ending) + " serves "; !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	refused(t, "the name is taken: another worker "+hostName("-2")+" has been there since 2",
+		append([]string{"serve", "-name", hostName("-2")}, args...)...)
+	if status := stops[1](); status != 0 {
+		t.Errorf("the worker ended with %d", status)
+	}
+	_, stops[1] = serve(t, append([]string{"-name", hostName("-2")}, args...)...)
+	for _, ending := range []string{"", "-2", "-3"} {
+		lists(t, hostName(ending), true, "-url", url)
+	}
+	for _, stop := range stops {
+		if status := stop(); status != 0 {
+			t.Errorf("the worker ended with %d", status)
+		}
+	}
+	if got := hostName(strings.Repeat("x", 64)); len(got) != 64 {
+		t.Errorf("%s has %d characters, want 64", got, len(got))
+	}
+}
+
+// TestDisplaced lets a server come back while a worker waits to connect again: another one has
+// taken its name meanwhile, and ends when it hears of the earlier one.
+func TestDisplaced(t *testing.T) {
+	s, err := embedded.Start(&server.Options{})
+	must(t, err)
+	args := []string{"-url", s.ClientURL(), "-name", "x", "-memory", "1MiB", "-announce", "50ms"}
+	_, stop := serve(t, args...)
+	port := s.Addr().(*net.TCPAddr).Port
+	embedded.Stop(s)
+	startServer(t, server.Options{Port: port})
+	const want = "the name is taken: another worker x has been there since 2"
+	status, _, stderr := call(t, append([]string{"serve"}, args...)...)
+	if status != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("the later worker ended with %d and %q, want 1 and %q", status, stderr, want)
+	}
+	lists(t, "x", true, "-url", s.ClientURL())
+	if status := stop(); status != 0 {
+		t.Errorf("the earlier worker ended with %d", status)
+	}
+}
+
 // TestSignals ends a worker by two signals: the first lets it leave, the second does not wait.
 func TestSignals(t *testing.T) {
 	if !canStall {
@@ -270,7 +324,7 @@ func TestNkey(t *testing.T) {
 func TestChild(t *testing.T) {
 	url := startServer(t, server.Options{})
 	c, err := startChild("worker x serves", "serve", "-child", "-url", url, "-name", "x",
-		"-memory", "1")
+		"-memory", "1MiB")
 	must(t, err)
 	c.end()
 	if !c.ProcessState.Success() {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -46,7 +49,7 @@ func (o *ownServer) start(stdout io.Writer) (url string, how []nats.Option, stop
 		return "", nil, nil, err
 	}
 	fmt.Fprintf(stdout, "NATS is part of this process, at %s\n", s.ClientURL())
-	how = []nats.Option{nats.InProcessServer(s)}
+	how = []nats.Option{embedded.Connect(s)}
 	return "nats://in-process", how, func() { embedded.Stop(s) }, nil
 }
 
@@ -65,7 +68,7 @@ func (o *ownServer) options() (*server.Options, error) {
 	if o.config != "" {
 		var err error
 		if options, err = server.ProcessConfigFile(o.config); err != nil {
-			return nil, fmt.Errorf("-nats %s: %w", o.config, err)
+			return nil, fmt.Errorf("-nats %s: %s", o.config, withoutSecrets(o.config, err.Error()))
 		}
 	}
 	listen := o.listen
@@ -89,6 +92,19 @@ func (o *ownServer) options() (*server.Options, error) {
 		options.Port = server.RANDOM_PORT
 	}
 	return options, nil
+}
+
+// secret is a password or a token of a configuration, which may be quoted or, by mistake, be taken
+// for a variable.
+var secret = regexp.MustCompile(`(?i)\b(?:pass|password|token)\b["']?\s*[:=]?\s*["'$]*([^\s"',}]+)`)
+
+// withoutSecrets is what NATS says about a configuration, which quotes from it.
+func withoutSecrets(file, says string) string {
+	text, _ := os.ReadFile(file) // what cannot be read is not quoted
+	for _, found := range secret.FindAllStringSubmatch(string(text), -1) {
+		says = strings.ReplaceAll(says, found[1], "xxxxx")
+	}
+	return says
 }
 
 // probe reports why nothing can listen where a server is to. The server itself would only say that

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nkeys"
 
@@ -74,6 +75,32 @@ authorization { users: [ { nkey: %s } ] }
 	refused(t, "address already in use", "serve", "-memory", "1MiB", "-listen", url[len("tls://"):])
 	if status := stop(); status != 0 {
 		t.Errorf("the worker ended with %d", status)
+	}
+}
+
+// TestOwnServerWantsAKey makes sure that a worker whose own server refuses it says so at once.
+func TestOwnServerWantsAKey(t *testing.T) {
+	_, public := newKey(t, nkeys.PrefixByteUser)
+	other, _ := newKey(t, nkeys.PrefixByteUser)
+	seed, err := other.Seed()
+	must(t, err)
+	config, nkey := filepath.Join(t.TempDir(), "nats.conf"), filepath.Join(t.TempDir(), "seed")
+	must(t, os.WriteFile(nkey, seed, 0o600))
+	const refusal = "Authorization Violation; -nkey or -creds say which user of -nats this worker is"
+	for _, x := range []struct{ users, key, want string }{
+		{"{ user: a, password: b }", "", refusal},
+		{"{ user: a, password: b }", nkey, "nkeys not supported by the server"},
+		{"{ nkey: " + public + " }", "", refusal},
+		{"{ nkey: " + public + " }", nkey, refusal},
+	} {
+		must(t, os.WriteFile(config, []byte("authorization { users: [ "+x.users+" ] }"), 0o600))
+		start := time.Now()
+		status, _, stderr := call(t, "serve", "-listen", "127.0.0.1:0", "-nats", config, "-memory",
+			"1MiB", "-nkey", x.key)
+		if took := time.Since(start); status != 1 || took > 5*time.Second ||
+			!strings.Contains(stderr, x.want) {
+			t.Errorf("%+v: status %d after %v, stderr %q", x, status, took, stderr)
+		}
 	}
 }
 

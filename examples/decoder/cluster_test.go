@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -134,6 +135,29 @@ func TestClusterCommand(t *testing.T) {
 			if !strings.Contains(text, part) {
 				t.Errorf("decoder %s: want %q in:\n%s", args, part, text)
 			}
+		}
+	}
+}
+
+// TestClusterSecrets makes sure that nothing printed has the token of an address: of a server with
+// workers or without, that refuses it, that is not there, or that cannot be read.
+func TestClusterSecrets(t *testing.T) {
+	const token = "gEhEiM"
+	url := newSwarmFor(t, token, 1, 64<<20).url
+	_, host, _ := strings.Cut(url, "@")
+	for args, want := range map[string]string{
+		"-n 1 -cluster " + url + " x":                         "workers by nats://xxxxx@" + host,
+		"-prefix other -cluster " + url + " x":                "at nats://xxxxx@" + host,
+		"-cluster nats://me:" + token + "@" + host + " x":     "Authorization Violation",
+		"-cluster nats://me:" + token + "@127.0.0.1:1 x":      "nats://xxxxx@127.0.0.1:1",
+		"-cluster nats://me:" + token + "/x@127.0.0.1:1 x":    "cannot be read",
+		"-n x -prefix a..b -cluster nats://" + token + "@h x": "-n",
+	} {
+		var out bytes.Buffer
+		err := run(strings.Fields(args), &out, &out)
+		fmt.Fprint(&out, err)
+		if text := out.String(); strings.Contains(text, token) || !strings.Contains(text, want) {
+			t.Errorf("decoder %s: want %q and no token in:\n%s", args, want, text)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (l *link) wait(patience time.Duration) error {
 	defer cancel()
 	if err := l.Wait(first, 1); err != nil {
 		return fmt.Errorf("the cluster at %s: %w; attn-cluster serve starts one",
-			l.nats.Conn().ConnectedUrlRedacted(), err)
+			l.address(), err)
 	}
 	second, cancel := context.WithTimeout(context.Background(), patience/5)
 	defer cancel()
@@ -96,8 +96,11 @@ func (l *link) wait(patience time.Duration) error {
 
 func (l *link) describe(out io.Writer) {
 	fmt.Fprintf(out, "keys and values on %d workers by %s, parts of %d tokens\n", len(l.Workers()),
-		l.nats.Conn().ConnectedUrlRedacted(), l.part)
+		l.address(), l.part)
 }
+
+// address is the server's, without a password or a token.
+func (l *link) address() string { return cluster.Redact(l.nats.Conn().ConnectedUrl()) }
 
 func (l *link) close() {
 	if l.Client != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,10 +23,19 @@ type swarm struct {
 // newSwarm starts workers with room for so many bytes each.
 func newSwarm(t testing.TB, workers int, memory int64) *swarm {
 	t.Helper()
-	s, err := embedded.Start(&server.Options{})
+	return newSwarmFor(t, "", workers, memory)
+}
+
+// newSwarmFor is one for users with a token, or for all without.
+func newSwarmFor(t testing.TB, token string, workers int, memory int64) *swarm {
+	t.Helper()
+	s, err := embedded.Start(&server.Options{Authorization: token})
 	must(t, err)
 	t.Cleanup(func() { embedded.Stop(s) })
 	w := &swarm{TB: t, url: s.ClientURL()}
+	if token != "" {
+		w.url = strings.Replace(w.url, "//", "//"+token+"@", 1)
+	}
 	for i := range workers {
 		link, err := cluster.DialNATS(cluster.NATSConfig{URL: w.url})
 		must(t, err)

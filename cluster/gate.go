@@ -1,0 +1,29 @@
+package cluster
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// gate is a lock that some share or one owns, and that nobody waits for longer than a context
+// lasts: what holds it may wait for a worker.
+type gate struct{ places *semaphore.Weighted }
+
+// places is how many may share a gate.
+const places = 1 << 30
+
+func newGate() gate { return gate{semaphore.NewWeighted(places)} }
+
+func (g gate) share(ctx context.Context) error { return g.take(ctx, 1) }
+func (g gate) own(ctx context.Context) error   { return g.take(ctx, places) }
+func (g gate) tryOwn() bool                    { return g.places.TryAcquire(places) }
+func (g gate) unshare()                        { g.places.Release(1) }
+func (g gate) disown()                         { g.places.Release(places) }
+
+func (g gate) take(ctx context.Context, n int64) error {
+	if err := g.places.Acquire(ctx, n); err != nil {
+		return fail(ErrUnavailable, "waiting for other calls of the sequence: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// hook is what a call goes through.
+type hook func(ctx context.Context, op uint8, request []byte,
+	call func() ([]byte, error)) ([]byte, error)
+
+// hooked is a transport with a hook.
+type hooked struct {
+	Transport
+	hook atomic.Pointer[hook]
+}
+
+func (h *hooked) set(x hook) { h.hook.Store(&x) }
+
+func (h *hooked) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	call := func() ([]byte, error) { return h.Transport.Call(ctx, worker, request) }
+	if x := h.hook.Load(); x != nil && *x != nil {
+		op, _, _ := decodeRequest(request)
+		return (*x)(ctx, op, request, call)
+	}
+	return call()
+}
+
+// hooked lets the bench have a client whose calls a hook sees.
+func (b *bench) hooked(c ClientConfig, workers int) *hooked {
+	b.Helper()
+	h := &hooked{Transport: b.client.transport}
+	client, err := NewClient(h, c)
+	must(b, err)
+	b.Cleanup(client.Close)
+	must(b, client.Wait(context.Background(), workers))
+	b.client = client
+	return h
+}
+
+// hang is what becomes of a call that is not answered.
+func hang(ctx context.Context) ([]byte, error) {
+	<-ctx.Done()
+	return nil, fail(ErrUnavailable, "%v", ctx.Err())
+}
+
+// within calls with a deadline, and makes sure that it is kept.
+func within(t *testing.T, what string, d time.Duration,
+	call func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	begin := time.Now()
+	err := call(ctx)
+	if took := time.Since(begin); took > d+time.Second {
+		t.Errorf("%s with %v took %v: %v", what, d, took, err)
+	}
+	return err
+}
+
+// While an append hangs and another has failed, calls keep their deadlines, and those that need
+// nothing of the two work.
+func TestDeadlinesBesideAHangingAppend(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 2, quick)
+	h := b.hooked(quick, 2)
+	x := b.twin(small, 2)
+	x.append(10)
+	hangs := make(chan struct{}, 100)
+	h.set(func(ctx context.Context, op uint8, request []byte,
+		call func() ([]byte, error)) ([]byte, error) {
+		var r appendRequest
+		if _, _, d := decodeRequest(request); op == opAppend && r.decode(d) == nil && r.layer > 0 {
+			hangs <- struct{}{}
+			return hang(ctx)
+		}
+		return call()
+	})
+	k := b.tensor(1, 1, 16)
+	appendTo := func(layer int) func(context.Context) error {
+		return func(ctx context.Context) error { return x.far.Append(ctx, layer, k, k) }
+	}
+	hanging := make(chan error)
+	go func() { hanging <- within(t, "the one that hangs", 4*time.Second, appendTo(1)) }()
+	<-hangs
+	brief := 300 * time.Millisecond
+	for what, call := range map[string]func(context.Context) error{"Append to 2": appendTo(2),
+		"Append to 0": appendTo(0), "Append to 1": appendTo(1),
+		"Truncate": func(ctx context.Context) error { return x.far.Truncate(ctx, 5) }} {
+		if what != "Append to 2" && !x.far.isBroken() {
+			within(t, "Append to 2", brief, appendTo(2))
+		}
+		if err := within(t, what, brief, call); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: the error is %v, want ErrUnavailable", what, err)
+		}
+		q, dst := b.tensor(2, 1, 16), b.tensor(2, 1, 16)
+		must(t, within(t, "Attend", time.Second, func(ctx context.Context) error {
+			return x.far.Attend(ctx, 0, dst, q, &bottomRight)
+		}))
+	}
+	if err := <-hanging; !errors.Is(err, ErrUnavailable) {
+		t.Errorf("the error is %v, want ErrUnavailable", err)
+	}
+	h.set(nil)
+	must(t, x.appendAtOnce(100))
+	x.attendAll()
+}
+
+// Where the worker hangs that a copy is made on, appends go on.
+func TestAppendsBesideAHangingCopy(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience = 2 * time.Second
+	b := newBench(t, 1, c)
+	h := b.hooked(c, 1)
+	x := b.twin(small, 2)
+	x.append(100)
+	var copies atomic.Int32
+	more, grown, hangs := make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
+	h.set(func(ctx context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		if op != opCopy {
+			return call()
+		}
+		if copies.Add(1) > 1 {
+			hangs <- struct{}{}
+			return hang(ctx)
+		}
+		reply, err := call()
+		more <- struct{}{} // before the copy counts, there is more
+		<-grown
+		return reply, err
+	})
+	b.start("w1")
+	<-more
+	x.append(1)
+	close(grown)
+	<-hangs
+	k := b.tensor(1, 1, 16)
+	for range 3 {
+		must(t, within(t, "Append", time.Second, func(ctx context.Context) error {
+			return x.far.Append(ctx, 0, k, k)
+		}))
+		must(t, x.near[0].Append(k, k))
+	}
+	h.set(nil)
+	x.whole()
+	x.append(1)
+	x.attendAll()
+}
+
+// A copy that takes longer than appends first wait joins all the same while tokens come.
+func TestSlowCopyBesideAppends(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Segments = 400*time.Millisecond, 64 // appends stay in one part
+	b := newBench(t, 1, c)
+	h := b.hooked(c, 1)
+	x := b.twin(small, 2)
+	x.append(100)
+	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		reply, err := call()
+		if op == opCopy {
+			time.Sleep(150 * time.Millisecond)
+		}
+		return reply, err
+	})
+	b.start("w1")
+	begin := time.Now()
+	for x.far.Missing() > 0 {
+		must(t, x.appendAtOnce(1))
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("the copy has not joined after 10 seconds")
+		}
+	}
+	b.kill("w0")
+	x.attendAll()
+}
+
+// Close takes a second, not one for each sequence, and ends calls.
+func TestCloseBesideHangingWorkers(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience = time.Second
+	b := newBench(t, 2, c)
+	h := b.hooked(c, 2)
+	var all []*twin
+	for range 20 {
+		x := b.twin(small, 2)
+		x.append(1)
+		all = append(all, x)
+	}
+	var hangs atomic.Int32
+	h.set(func(ctx context.Context, _ uint8, _ []byte, _ func() ([]byte, error)) ([]byte, error) {
+		hangs.Add(1)
+		return hang(ctx)
+	})
+	k := b.tensor(1, 1, 16)
+	ended := make(chan error, 2)
+	go func() { ended <- all[0].far.Append(context.Background(), 0, k, k) }()
+	go func() {
+		q := b.tensor(2, 1, 16)
+		ended <- all[1].far.Attend(context.Background(), 0, q, q, nil)
+	}()
+	b.eventually("calls hang", func() bool { return hangs.Load() > 2 })
+	begin := time.Now()
+	b.client.Close()
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	for range 2 {
+		select {
+		case err := <-ended:
+			refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a call beside Close", err)
+		case <-time.After(time.Second):
+			t.Fatal("a call goes on after Close")
+		}
+	}
+}
+
+// Release does not wait for what hangs.
+func TestReleaseBesideAHangingAppend(t *testing.T) {
+	b := newBench(t, 2, quick)
+	h := b.hooked(quick, 2)
+	x := b.twin(small, 2)
+	x.append(1)
+	hangs := make(chan struct{}, 100)
+	h.set(func(ctx context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		if op == opAppend {
+			hangs <- struct{}{}
+			return hang(ctx)
+		}
+		return call()
+	})
+	k := b.tensor(1, 1, 16)
+	ended := make(chan error)
+	go func() { ended <- x.far.Append(context.Background(), 0, k, k) }()
+	<-hangs
+	begin := time.Now()
+	x.far.Release()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("Release took %v", took)
+	}
+	refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a call beside Release", <-ended)
+	refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a call after Release",
+		x.far.Truncate(context.Background(), 0))
+	b.empties()
+}
