@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 	"time"
 
