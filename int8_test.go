@@ -34,7 +34,7 @@ func extremeInt8Problem(r *rand.Rand, s shape) *problem {
 	if r.IntN(4) == 0 {
 		p.opt.KeyLens = make([]int, p.k.B)
 	}
-	if m := p.opt.Mask; m != nil {
+	if m := p.opt.Mask; !m.none() {
 		clear(m.row(r.IntN(m.B), r.IntN(m.H), r.IntN(m.L)))
 	}
 	return p
@@ -245,7 +245,7 @@ func TestInt8States(t *testing.T) {
 // attendForks is for queries of one batch entry that see keys from 0 on: each is that of a fork of
 // one sequence, so that they share pages.
 func attendForks(dst, q, k, v Tensor, opt *Options) error {
-	if q.B > 1 || opt.Causal != Full || opt.Window != nil || opt.KeyLens != nil || k.empty() {
+	if q.B > 1 || opt.Causal != Full || opt.Window != (Window{}) || opt.KeyLens != nil || k.empty() {
 		return Attend(dst, q, k, v, opt)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
@@ -302,7 +302,7 @@ func TestInt8UnitsBeyondFloat32(t *testing.T) {
 				for j := range keys {
 					fillWith(p.v.row(0, 0, j), float32(j%2*2))
 				}
-				p.opt = Options{Int8: true, Scale: c.scale}
+				p.opt = Options{Integers: true, Scale: c.scale}
 				mean := float32(2*(keys/2)) / keys
 				if latent {
 					p.overKeys()
@@ -337,7 +337,7 @@ func TestSinksBesideScoresThatOverflow(t *testing.T) {
 			fillWith(p.k.row(0, 0, 2), 1)
 			fillWith(p.k.row(0, 0, 3), 0.5)
 			fillWith(p.v.row(0, 0, 2), 7)
-			p.opt = Options{Int8: int8, Scale: 1e30, Sinks: []float32{5}}
+			p.opt = Options{Integers: int8, Scale: 1e30, Sinks: []float32{5}}
 			got := p.solve(t, attend)
 			for i, e := range got.o {
 				if !(math.Abs(float64(e-7)) < 1e-3) {
@@ -373,7 +373,7 @@ func TestInt8HugeQueries(t *testing.T) {
 			for i := range p.q.Data {
 				p.q.Data[i] = 1.5 + r.Float32()/4
 			}
-			p.opt = Options{Int8: true, Scale: 3 * flip}
+			p.opt = Options{Integers: true, Scale: 3 * flip}
 			want := p.solve(t, attend)
 			scaleBy(p.q.Data, 0x1p127)
 			p.opt.Scale *= 0x1p-127 // which is exact
@@ -388,9 +388,8 @@ func TestInt8HugeQueries(t *testing.T) {
 // keys.
 func TestInt8RowsThatSeeNoKey(t *testing.T) {
 	const lq, lk, d = 6, Block + 30, 8
-	hidden := func() *Mask {
-		m := BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
-		return &m
+	hidden := func() Mask {
+		return BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
 	}
 	bias := zeros(1, 1, lq, lk)
 	fillWith(bias.Data, negInf)
@@ -399,9 +398,9 @@ func TestInt8RowsThatSeeNoKey(t *testing.T) {
 		"Mask, Softcap":   {Mask: hidden(), Softcap: 3},
 		"Mask, Sinks":     {Mask: hidden(), Sinks: []float32{1, 2}},
 		"Mask, Slopes":    {Mask: hidden(), Slopes: []float32{1, 2}},
-		"Bias":            {Bias: &bias},
+		"Bias":            {Bias: bias},
 		"Causal":          {Causal: TopLeft, Offset: -lq},
-		"Window":          {Window: &Window{0, 0}, Offset: lk},
+		"Window":          {Window: Window{1, 1}, Offset: lk},
 		"KeyLens":         {KeyLens: []int{0}},
 		"KeyLens, Causal": {KeyLens: []int{0}, Causal: BottomRight},
 		"no keys":         {},
@@ -419,7 +418,7 @@ func TestInt8RowsThatSeeNoKey(t *testing.T) {
 					}
 					fillWith(p.q.Data[:7*d], bad)
 					p.opt = opt
-					p.opt.Int8 = true
+					p.opt.Integers = true
 					got := p.solve(t, attend)
 					for i, e := range got.o {
 						if e != 0 {
@@ -446,7 +445,7 @@ func TestInt8KeysBeyondTheDomain(t *testing.T) {
 			fillWith(p.q.Data, 1)
 			fillWith(p.v.Data, 1)
 			fillWith(p.k.row(0, 0, 20), most)
-			p.opt = Options{Int8: true, Causal: TopLeft}
+			p.opt = Options{Integers: true, Causal: TopLeft}
 			for i, e := range p.solve(t, Attend).o {
 				sees, isOne := overflows && i/d >= 20, math.Abs(float64(e)-1) < 1e-3
 				if sees != (e != e) || !sees && !isOne {

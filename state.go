@@ -99,6 +99,11 @@ func (s *State) checkOpen() error {
 	return nil
 }
 
+// Config returns what the state is for; the zero value after Close.
+func (s *State) Config() StateConfig {
+	return StateConfig{Batch: s.b, Heads: s.h, Queries: s.l, ValueDim: s.d}
+}
+
 // Keys returns the number of keys that the state has seen, with those beyond KeyLens.
 func (s *State) Keys() int { return s.keys }
 

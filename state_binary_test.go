@@ -40,7 +40,7 @@ func FuzzStateTravels(f *testing.F) {
 }
 
 func (p *travelPlay) newState() *State {
-	s, err := NewState(p.b, p.h, p.l, p.d)
+	s, err := NewState(StateConfig{p.b, p.h, p.l, p.d})
 	must(p, err)
 	return s
 }
@@ -92,7 +92,7 @@ func (p *travelPlay) options(n int) *Options {
 	if o.Sinks = nil; p.IntN(3) == 0 {
 		o.Sinks = p.sinks
 	}
-	if o.Int8 = p.IntN(3) > 0; p.IntN(2) == 0 {
+	if o.Integers = p.IntN(3) > 0; p.IntN(2) == 0 {
 		o.Scale = float32(math.Ldexp(1, p.IntN(275)-149))
 	}
 	return o
@@ -151,10 +151,10 @@ func (p *travelPlay) travel(s *State) *State {
 // A State carries units within float32, the smallest of which is that of the smallest query, and
 // refuses others.
 func TestStateUnitsTravel(t *testing.T) {
-	s, err := NewState(1, 1, 1, 1)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)
 	q, x := BHLD([]float32{math.SmallestNonzeroFloat32}, 1, 1, 1, 1), zeros(1, 1, 1, 1)
-	must(t, s.Update(q, x, x, &Options{Int8: true, Scale: 0.25}))
+	must(t, s.Update(q, x, x, &Options{Integers: true, Scale: 0.25}))
 	data, err := s.MarshalBinary()
 	must(t, err)
 	unit := data[stateHeader:]
@@ -178,11 +178,11 @@ func TestStateUnitsThatOverflow(t *testing.T) {
 			fillWith(q.Data, 1e30)
 			fillWith(k.Data, sign)
 			fillWith(v.Data, 5)
-			s, err := NewState(1, 1, 2, 4)
+			s, err := NewState(StateConfig{1, 1, 2, 4})
 			must(t, err)
-			must(t, s.Update(q, k, v, &Options{Int8: int8, Scale: 1e30}))
+			must(t, s.Update(q, k, v, &Options{Integers: int8, Scale: 1e30}))
 			masked := BHLD(make([]bool, 2*3), 1, 1, 2, 3)
-			must(t, s.Update(q, k, v, &Options{Softcap: 1, Mask: &masked}))
+			must(t, s.Update(q, k, v, &Options{Softcap: 1, Mask: masked}))
 			dst, lse := zeros(1, 1, 2, 4), make([]float32, 2)
 			must(t, s.Finish(dst, lse))
 			for i, e := range dst.Data {

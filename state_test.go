@@ -117,8 +117,8 @@ func TestStateOffsets(t *testing.T) {
 	r := random("state offsets")
 	for _, offset := range []int{-maxLength, 1 - maxLength, maxLength - 1, maxLength} {
 		for _, opt := range []Options{{}, {Causal: TopLeft}, {Slopes: []float32{1e-9, -3e-9}},
-			{Window: &Window{Left: maxLength - Segment, Right: -1}},
-			{Window: &Window{Left: -1, Right: maxLength + Segment}}} {
+			{Window: Window{Left: maxLength - Segment + 1}},
+			{Window: Window{Right: maxLength + Segment + 1}}} {
 			opt.Offset = offset
 			c := newStateCase(t, r, 1, 2, 1, 3, 2*Segment+9, 8, 8, opt)
 			whole := c.newState(t)
@@ -130,7 +130,7 @@ func TestStateOffsets(t *testing.T) {
 			c.finish(t, fmt.Sprint("offset ", offset), whole)
 		}
 	}
-	s, err := NewState(1, 1, 1, 1)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
 	must(t, err)
 	one := zeros(1, 1, 1, 1)
 	mustFail(t, "beyond", s.Update(one, one, one, &Options{Offset: 2*maxLength + 1}), ErrOption,
