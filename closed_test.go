@@ -280,6 +280,9 @@ func TestClosedState(t *testing.T) {
 		mustFail(t, name, err, ErrClosed)
 	}
 	s.Reset()
+	if s.Config() != (StateConfig{}) || open.Config() != (StateConfig{1, heads, queries, dim}) {
+		t.Errorf("the states are %+v and %+v", s.Config(), open.Config())
+	}
 	if s.Keys() != 0 || open.Keys() != 0 {
 		t.Errorf("the states have %d and %d keys, want none", s.Keys(), open.Keys())
 	}

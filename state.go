@@ -97,6 +97,11 @@ func (s *State) checkOpen() error {
 	return nil
 }
 
+// Config returns what the state is for; the zero value after Close.
+func (s *State) Config() StateConfig {
+	return StateConfig{Batch: s.b, Heads: s.h, Queries: s.l, ValueDim: s.d}
+}
+
 // Keys returns the number of keys that the state has seen, with those beyond KeyLens.
 func (s *State) Keys() int { return s.keys }
 
@@ -118,8 +123,9 @@ func (s *State) Reset() {
 // do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
 // of the state; a state that begins with key j of a longer sequence takes Offset = position of
 // query 0 − j, so it is at most 2²⁹ either way. BottomRight is an error because the number of keys
-// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they must be the same in every Update
-// that has them. LSE belongs to Finish. Weights are not supported: they need the final maximum.
+// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they
+// must be the same in every Update that has them. LSE belongs to Finish. Weights are not supported:
+// they need the final maximum.
 //
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
 // the Scale, or with Integers of the Scale times the scale of the row's query. The first Update decides

@@ -124,8 +124,8 @@ func NewClient(t Transport, c ClientConfig) (*Client, error) {
 	return x, nil
 }
 
-// Close releases all sequences, as well as can be in a second, and ends their calls and what goes on
-// in the background. The transport stays open.
+// Close releases all sequences, as well as can be in a second, and ends their calls and what goes
+// on in the background. The transport stays open.
 func (c *Client) Close() {
 	c.mu.Lock()
 	closed := c.closed

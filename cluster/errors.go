@@ -109,8 +109,8 @@ func newRemoteError(worker string, code uint8, text string) error {
 func (e *remoteError) Error() string { return "worker " + e.worker + ": " + e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// refuses reports whether whom a request went to will never take it: it is malformed there, which it
-// would be each time, or must not be sent. What cannot be read here may be better the next time.
+// refuses reports whether a request will never be taken where it went: it is malformed there, which
+// it would be each time, or must not be sent. What cannot be read here may be better the next time.
 func refuses(err error) bool {
 	var remote *remoteError
 	return errors.Is(err, errDenied) || errors.As(err, &remote) && errors.Is(remote, ErrProtocol)

@@ -50,7 +50,8 @@ func hang(ctx context.Context) ([]byte, error) {
 }
 
 // within calls with a deadline, and makes sure that it is kept.
-func within(t *testing.T, what string, d time.Duration, call func(ctx context.Context) error) error {
+func within(t *testing.T, what string, d time.Duration,
+	call func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -65,6 +66,7 @@ func within(t *testing.T, what string, d time.Duration, call func(ctx context.Co
 // While an append hangs and another has failed, calls keep their deadlines, and those that need
 // nothing of the two work.
 func TestDeadlinesBesideAHangingAppend(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 2, quick)
 	h := b.hooked(quick, 2)
 	x := b.twin(small, 2)
@@ -111,6 +113,7 @@ func TestDeadlinesBesideAHangingAppend(t *testing.T) {
 
 // Where the worker hangs that a copy is made on, appends go on.
 func TestAppendsBesideAHangingCopy(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Patience = 2 * time.Second
 	b := newBench(t, 1, c)
@@ -150,8 +153,37 @@ func TestAppendsBesideAHangingCopy(t *testing.T) {
 	x.attendAll()
 }
 
+// A copy that takes longer than appends first wait joins all the same while tokens come.
+func TestSlowCopyBesideAppends(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Segments = 400*time.Millisecond, 64 // appends stay in one part
+	b := newBench(t, 1, c)
+	h := b.hooked(c, 1)
+	x := b.twin(small, 2)
+	x.append(100)
+	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		reply, err := call()
+		if op == opCopy {
+			time.Sleep(150 * time.Millisecond)
+		}
+		return reply, err
+	})
+	b.start("w1")
+	begin := time.Now()
+	for x.far.Missing() > 0 {
+		must(t, x.appendAtOnce(1))
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("the copy has not joined after 10 seconds")
+		}
+	}
+	b.kill("w0")
+	x.attendAll()
+}
+
 // Close takes a second, not one for each sequence, and ends calls.
 func TestCloseBesideHangingWorkers(t *testing.T) {
+	t.Parallel()
 	c := quick
 	c.Patience = time.Second
 	b := newBench(t, 2, c)

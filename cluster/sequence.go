@@ -228,8 +228,8 @@ func (s *Sequence) alone(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
-// Release lets workers free the tokens, and ends the calls that are running. They and all later ones
-// return [attn.ErrClosed].
+// Release lets workers free the tokens, and ends the calls that are running. They and all later
+// ones return [attn.ErrClosed].
 func (s *Sequence) Release() {
 	s.client.free(s.end())
 	c := s.client

@@ -83,7 +83,8 @@ func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) e
 	}
 	length := s.Len(layer)
 	if k.L > most-length {
-		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length, most)
+		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length,
+			most)
 	}
 	for {
 		full, err := s.appendSome(ctx, layer, length, k, v)

@@ -121,7 +121,8 @@ func (b *bench) compare(t *testing.T, x *Sequence, one *attn.Cache, rows int,
 	defer cancel()
 	begin := time.Now()
 	far := x.Attend(ctx, 0, got, q, &opt)
-	kinds := []error{attn.ErrShape, attn.ErrLength, attn.ErrOption, attn.ErrStride, attn.ErrUnsupported}
+	kinds := []error{attn.ErrShape, attn.ErrLength, attn.ErrOption, attn.ErrStride,
+		attn.ErrUnsupported}
 	known := slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(far, kind) })
 	if err != nil && !known || (err == nil) != (far == nil) || time.Since(begin) > 2*time.Second {
 		t.Fatalf("%d rows, %+v, window %+v: after %v %v, want %v", rows, opt, opt.Window,
@@ -148,8 +149,8 @@ func TestConfigAtItsLimits(t *testing.T) {
 	must(t, err)
 	defer embedded.Stop(s)
 	b := &bench{TB: t, url: s.ClientURL(), rand: quickRand()}
-	w, err := NewWorker(b.dial(), WorkerConfig{Name: "w", Memory: math.MaxInt64, Sequences: math.MaxInt,
-		Copies: math.MaxInt, Calls: math.MaxInt, Reply: math.MaxInt, Lease: math.MaxInt64,
+	w, err := NewWorker(b.dial(), WorkerConfig{Name: "w", Memory: math.MaxInt64,
+		Sequences: math.MaxInt, Copies: math.MaxInt, Calls: math.MaxInt, Reply: math.MaxInt, Lease: math.MaxInt64,
 		Threads: math.MaxInt / 2})
 	must(t, err)
 	defer w.Close()

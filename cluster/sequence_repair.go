@@ -200,10 +200,11 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
 	lengths, err := c.copy(ctx, worker, &r, copyPatience)
 	for i := 0; err == nil; i++ {
-		if err = s.join(ctx, p, x, source, at.epoch, lengths); i == catchUps || !errors.Is(err, errBehind) {
+		err = s.join(ctx, p, x, source, at.epoch, lengths)
+		if i == catchUps || !errors.Is(err, errBehind) {
 			break
 		}
-		resume := s.pauseAppends(ctx)
+		resume := s.pauseAppends(ctx, min(c.config.Patience/4<<i, c.config.Patience))
 		defer resume()
 		lengths, err = c.copy(ctx, worker, &r, 4*c.config.Patience)
 	}
@@ -213,14 +214,13 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 	return err
 }
 
-// catchUps is how often a copy may fetch what was appended meanwhile. One is enough unless appends
-// wait for longer than they should.
+// catchUps is how often a copy may fetch what was appended meanwhile, each time with more time
+// before appends go on: a worker that hangs has the first only.
 const catchUps = 4
 
-// pauseAppends lets appends that run end, and those that come wait: for a fraction of patience, and
-// then they go on, even if the worker of the copy that catches up hangs.
-func (s *Sequence) pauseAppends(ctx context.Context) (resume context.CancelFunc) {
-	pause, resume := context.WithTimeout(ctx, s.client.config.Patience/4)
+// pauseAppends lets appends that run end, and those that come wait, but not longer than given.
+func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (resume func()) {
+	pause, resume := context.WithTimeout(ctx, longest)
 	s.mu.Lock()
 	s.pause = pause
 	s.mu.Unlock()
@@ -287,7 +287,8 @@ func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 }
 
 // giveUp gives up some of a part's copies, while nobody appends to them.
-func (s *Sequence) giveUp(ctx context.Context, p *sequencePart, which func(good []*partCopy) []*partCopy) {
+func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
+	which func(good []*partCopy) []*partCopy) {
 	if len(which(s.good(p))) == 0 {
 		return
 	}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -89,7 +88,7 @@ func TestTenants(t *testing.T) {
 func hostile(t *testing.T, link *NATS, w *Worker) {
 	before := w.Status().Malformed
 	to, reply := "a.worker.w", link.inbox+"x"
-	huge := frame{kind: kindRequest, id: 1, total: math.MaxInt32, payload: []byte("x")}
+	huge := frame{kind: kindRequest, id: 1, total: 1<<30 + 1, payload: []byte("x")}
 	for _, data := range [][]byte{nil, []byte("garbage"), make([]byte, 1<<19), huge.append(nil),
 		(&frame{kind: kindReply, id: 1}).append(nil), (&frame{kind: kindAckReply, id: 9}).append(nil)} {
 		must(t, link.conn.PublishRequest(to, reply, data))

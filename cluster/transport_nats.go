@@ -241,7 +241,8 @@ func (t *NATS) forget(id uint64) {
 	delete(t.calls, id)
 }
 
-// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that nobody listens.
+// receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that
+// nobody listens.
 func (t *NATS) receive(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(t.inbox):], 36, 64)
 	if err != nil {

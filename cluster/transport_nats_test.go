@@ -48,3 +48,19 @@ func sendPieces(t *NATS, to string, id uint64, reply []byte, size int) {
 		_ = t.conn.Publish(to, f.append(nil))
 	}
 }
+
+// A worker to which as much is arriving as may be says that it is busy, and not that it never takes
+// it.
+func TestArriving(t *testing.T) {
+	b := newBench(t, 1, quick)
+	link := b.dial()
+	for id := range uint64(assembling) {
+		f := frame{kind: kindRequest, id: id, total: link.most, payload: make([]byte, 1000)}
+		must(t, link.conn.PublishRequest("attn.worker.w0", link.inbox+"x", f.append(nil)))
+	}
+	must(t, link.conn.Flush())
+	reply, err := link.Call(context.Background(), "w0", make([]byte, 10*pieceSize))
+	must(t, err)
+	_, err = decodeReply("w0", reply)
+	refusal{ErrBusy, "requests of 268435456 bytes in all are arriving"}.check(t, "one more", err)
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 )
 
@@ -36,7 +36,8 @@ core slows some instructions more than others, so these repetitions are those wi
 before and after in which the core did 95 % of the peak, with loads and without: of the
 fastest tenth of them the median. With fewer than three, the column takes all repetitions
 and says busy. Without AVX2, on Arm too, the limits are those of Go loops, not the
-hardware's. Every implementation that the CPU has is measured, each in a process of its own.
+hardware's. Each implementation is measured in a process of its own, which says at its start how
+long that takes.
 
 `
 
@@ -53,14 +54,13 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	fs := newFlags("bench", benchAbout)
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
-	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time, and only the best "+
-		"implementation")
+	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time")
 	fs.DurationVar(&f.perCase, "time", defaultTime,
 		"measure each case for this `duration`, and up to four times as long until 8 repetitions of "+
 			"each were quiet")
 	fs.StringVar(&f.pattern, "run", "", "only cases whose name matches this `regexp`")
-	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations (default: all that "+
-		"this CPU has)")
+	fs.StringVar(&f.isa, "isa", "", "comma-separated `list` of implementations, or all (default: "+
+		"the one in use)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)),
 		"measure on `n` threads too; 1: only on one")
 	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a "+
@@ -153,32 +153,36 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 	return b, nil
 }
 
-// implementations are those asked for, or those that this CPU and build have.
+// implementations are those asked for, or the one in use.
 func (f *benchFlags) implementations() ([]string, error) {
-	var have []string
+	if f.isa == "" {
+		return []string{attn.Implementation()}, nil
+	}
+	have := available()
+	if f.isa == "all" && have != nil {
+		return have, nil
+	}
+	names := strings.Split(f.isa, ",")
+	for i, name := range names {
+		if !slices.Contains(have, name) {
+			return nil, usagef("-isa names %q, this CPU and build have %s", name, strings.Join(have, ", "))
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, usagef("-isa is %q, which names %s twice", f.isa, name)
+		}
+	}
+	return names, nil
+}
+
+// available are the implementations that this CPU and build have.
+func available() (have []string) {
 	for _, name := range implementations {
 		if out, err := measureIn(name, io.Discard, "-name"); err == nil &&
 			strings.TrimSpace(string(out)) == name {
 			have = append(have, name)
 		}
 	}
-	if len(have) == 0 {
-		return nil, errors.New("cannot run myself to measure")
-	}
-	if f.isa == "" && f.quick {
-		return have[:1], nil
-	}
-	if f.isa == "" {
-		return have, nil
-	}
-	var names []string
-	for _, name := range strings.Split(f.isa, ",") {
-		if !slices.Contains(have, name) {
-			return nil, usagef("-isa names %q, this CPU and build have %s", name, strings.Join(have, ", "))
-		}
-		names = append(names, name)
-	}
-	return names, nil
+	return have
 }
 
 // measureIn runs attn measure with an implementation forced.
@@ -233,55 +237,6 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 		return nil
 	}
 	return writePicture(f.png, b.draw) // last: what took minutes to measure is not lost if it fails
-}
-
-// table prints for people; it is Markdown, too.
-func (b *benchmark) table(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, min(b.NumCPU, b.Procs), b.GOOS, b.GOARCH, b.Go)
-	for _, r := range b.Reports {
-		fmt.Fprintf(w, "\n%s. Limits of one thread (%s): %.1f GFLOP/s (%.3g a cycle at %.2f GHz)",
-			r.Implementation, r.Machine.Vectors, r.Machine.FMA, r.Machine.PerCycle, r.Machine.Clock)
-		fmt.Fprintf(w, ", 8-bit integers (%s) %.1f GOP/s", r.Machine.IntegersWith, r.Machine.Integers)
-		for _, level := range []string{"L1", "L2", "L3", "DRAM", "DRAM, 8 streams", "DRAM, huge pages"} {
-			if rate, measured := r.Machine.Read[level]; measured {
-				fmt.Fprintf(w, ", %s %.1f GB/s", level, rate)
-			}
-		}
-		fmt.Fprintf(w, "\n\n| %-25s | %-20s | %7s | %10s | %14s | %19s | %7s | %12s |\n", "case", "shape",
-			"threads", "time", "rate", "limit", "percent", "at its clock")
-		fmt.Fprintln(w, "|---------------------------|----------------------|--------:|-----------:"+
-			"|---------------:|--------------------:|--------:|-------------:|")
-		for _, c := range r.Results {
-			fmt.Fprintf(w, "| %-25s | %-20s | %7d | %10s | %6.1f %-7s | %4s %6.1f %-7s | %5.1f %% | %12s "+
-				"|\n",
-				c.Case, c.Shape, c.Threads, duration(c.Nanoseconds), c.Rate, c.Unit, c.LimitOf, c.Limit, c.Unit,
-				c.Percent, c.atItsClock())
-		}
-	}
-}
-
-// atItsClock prints the per cent, if memory is not the limit.
-func (r *result) atItsClock() string {
-	switch {
-	case r.AtItsClock == 0:
-		return ""
-	case r.busy():
-		return fmt.Sprintf("%.1f %%, busy", r.AtItsClock)
-	}
-	return fmt.Sprintf("%.1f %%", r.AtItsClock)
-}
-
-// duration prints nanoseconds with three digits or more.
-func duration(ns float64) string {
-	switch {
-	case ns < 1e4:
-		return fmt.Sprintf("%.0f ns", ns)
-	case ns < 1e6:
-		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e9:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	}
-	return fmt.Sprintf("%.2f s", ns/1e9)
 }
 
 // goFormat prints what go test -bench would, for benchstat.

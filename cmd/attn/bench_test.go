@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
@@ -67,6 +68,8 @@ func TestBenchImplementations(t *testing.T) {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	checkRefusalOf(t, 2, `-isa names "mmx"`, "bench", "-isa", "mmx")
+	checkRefusalOf(t, 2, "-isa is \"generic,generic\", which names generic twice", "bench", "-isa",
+		"generic,generic")
 }
 
 func checkRefusalOf(t *testing.T, wantStatus int, want string, args ...string) {
@@ -92,13 +95,41 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "-run: error parsing regexp: missing closing", "measure", "-run", "(")
 }
 
-// Without -isa and -quick all implementations are measured, the best first.
-func TestBenchMeasuresAllImplementations(t *testing.T) {
+// The implementation in use is measured, or those asked for, of all the best first.
+func TestBenchMeasuresImplementations(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	t.Setenv("ATTN_ISA", "")
-	names, err := new(benchFlags).implementations()
+	for _, quick := range []bool{false, true} {
+		names, err := (&benchFlags{quick: quick}).implementations()
+		if want := []string{attn.Implementation()}; err != nil || !slices.Equal(names, want) {
+			t.Errorf("quick %v: implementations are %v, error %v, want %v", quick, names, err, want)
+		}
+	}
+	names, err := (&benchFlags{isa: "all"}).implementations()
 	if err != nil || len(names) == 0 || names[len(names)-1] != "generic" {
 		t.Errorf("implementations are %v, error %v", names, err)
+	}
+}
+
+// By default all cases take two minutes at most, and a slow implementation is said to take longer.
+func TestAnnouncement(t *testing.T) {
+	var text strings.Builder
+	m := measurement{effort: effortOf(defaultTime), match: regexp.MustCompile(""), threads: 2,
+		stderr: &text, vectors: limits.For(attn.Implementation())}
+	m.announce("x")
+	line := regexp.MustCompile(`^x: 53 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
+		`busy\n$`)
+	if !line.MatchString(text.String()) {
+		t.Errorf("it says %q", text.String())
+	}
+	const gigaflop = 1e9
+	for rate, want := range map[float64][2]time.Duration{
+		50 * gigaflop: {20 * time.Second, 2 * time.Minute}, 2 * gigaflop: {time.Minute, time.Hour},
+	} {
+		least, most := m.duration(m.effort.perCase, rate), m.duration(m.effort.most, rate)
+		if least < want[0] || most > want[1] || most < least {
+			t.Errorf("at %g it takes %v to %v, want from %v to %v", rate, least, most, want[0], want[1])
+		}
 	}
 }
 
@@ -376,30 +407,33 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 	}
 }
 
+// The table has all, in 100 columns.
 func TestTable(t *testing.T) {
-	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: attn.Implementation(),
-		Machine: machine{Read: map[string]float64{"L2": 87.6}}, Results: []result{
-			{Case: "tiny", Nanoseconds: 1234, Rate: 12.34, Unit: "GFLOP/s", Limit: 100, LimitOf: "FMA",
-				Percent: 12.34, Threads: 1},
-			{Case: "decode", Nanoseconds: 7.5e6, Rate: 18, Unit: "GB/s", Limit: 20, LimitOf: "DRAM",
-				Percent: 90, Threads: 2},
-		}}}}
+	read := map[string]float64{"L1": 1234.5, "L2": 1087.6, "L3": 1000, "DRAM": 100,
+		"DRAM, 8 streams": 100, "DRAM, huge pages": 100}
+	b := benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic",
+		Machine: machine{Read: read, Vectors: limits.Scalar.String(), FMA: 1234.5, PerCycle: 0.123,
+			Clock: 10, IntegersWith: limits.IntegersFor("generic").String(), Integers: 12345.6}}}}
+	for _, threads := range []int{1, 2} {
+		for _, c := range benchCases {
+			r := c.result(threads)
+			r.Nanoseconds, r.Rate, r.Limit, r.Percent = 12.345e6, 1234.5, 1234.5, 100
+			r.AtItsClock, r.Repetitions = 100, 9
+			b.Reports[0].Results = append(b.Reports[0].Results, r)
+		}
+	}
 	var out strings.Builder
 	b.table(&out)
-	for _, want := range []string{"A CPU", "1234 ns", "12.3 GFLOP/s", "7.50 ms", "DRAM   20.0 GB/s",
-		"90.0 %", ", L2 87.6 GB/s"} {
+	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA   1234.5", "100.0 %",
+		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 %, busy",
+		"- mla: H128 KV1 Lk8192 D576/512"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	width := 0
 	for _, line := range strings.Split(out.String(), "\n") {
-		if strings.HasPrefix(line, "|") {
-			if n := len([]rune(line)); width == 0 {
-				width = n
-			} else if n != width {
-				t.Errorf("a line of the table has %d columns, the first %d:\n%s", n, width, line)
-			}
+		if n := utf8.RuneCountInString(line); n > 100 || strings.HasPrefix(line, "|") && n != 100 {
+			t.Errorf("%d columns, want 100 at most and the same in all rows:\n%s", n, line)
 		}
 	}
 }

@@ -238,3 +238,15 @@ func runLimited(t *testing.T) int {
 	}
 	return realMain(flag.Args(), os.Stdout, os.Stderr)
 }
+
+// An input that is a fifo is refused, and not waited for.
+func TestFifos(t *testing.T) {
+	f := refusalFolder(t)
+	if err := syscall.Mkfifo(f.path("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"-q", "-mask", "-bias", "-sinks", "-labels"} {
+		status, stdout, stderr := f.run("-png", "@heat.png", name, "@fifo")
+		checkRefusal(t, 1, status, stdout, stderr, "fifo: not a regular file")
+	}
+}

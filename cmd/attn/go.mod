@@ -5,9 +5,8 @@ go 1.26
 require (
 	codeberg.org/go-fonts/dejavu v0.4.0
 	github.com/klauspost/cpuid/v2 v2.4.2
-	github.com/sbinet/npyio v0.9.0
-	github.com/schollz/progressbar/v3 v3.19.0
 	github.com/seed-1415985d/attn v0.1.0
+	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.30.0
 	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0
@@ -20,10 +19,6 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
-	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
-	github.com/nlpodyssey/gopickle v0.3.0 // indirect
-	github.com/rivo/uniseg v0.4.7 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
-	gonum.org/v1/gonum v0.16.0 // indirect
 )

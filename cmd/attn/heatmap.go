@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
 )
 
 // heatmap collects the attention weights of some heads of one batch entry.
@@ -40,26 +42,53 @@ func (f *runFlags) newHeatmap(j *job) (*heatmap, error) {
 	if j.q.L == 0 || j.k.L == 0 {
 		return nil, fmt.Errorf("-png: there are no weights of %d queries and %d keys", j.q.L, j.k.L)
 	}
-	for _, s := range strings.Split(f.pngHeads, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil {
-			return nil, usagef("-png-heads is %q, want numbers such as 0,3", f.pngHeads)
-		}
-		if n < 0 || n >= j.q.H {
-			return nil, fmt.Errorf("-png-heads names head %d, want 0 to %d", n, j.q.H-1)
-		}
-		h.heads = append(h.heads, n)
-		h.cells = append(h.cells, chart.NewCells(j.q.L, j.k.L, maxCells))
+	var err error
+	if h.heads, err = parseHeads(f.pngHeads, j.q.H); err != nil {
+		return nil, err
 	}
 	if f.labels != "" {
-		return h, h.readLabels(f.labels, j.k.L)
+		if err := h.readLabels(f.labels, j.k.L); err != nil {
+			return nil, err
+		}
 	}
-	return h, nil
+	return h, h.allocate(j.q.L, j.k.L)
+}
+
+// parseHeads reads a list of heads, each once.
+func parseHeads(list string, have int) (heads []int, err error) {
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		switch {
+		case err != nil:
+			return nil, usagef("-png-heads is %q, want numbers such as 0,3", list)
+		case n < 0 || n >= have:
+			return nil, fmt.Errorf("-png-heads names head %d, want 0 to %d", n, have-1)
+		case slices.Contains(heads, n):
+			return nil, usagef("-png-heads is %q, which names head %d twice", list, n)
+		}
+		heads = append(heads, n)
+	}
+	return heads, nil
+}
+
+// maxPixels bounds a picture: 256 MiB while it is drawn.
+const maxPixels = 1 << 26
+
+// allocate makes room for the weights, if a picture of them can be drawn.
+func (h *heatmap) allocate(queries, keys int) error {
+	if n := chart.Pixels(len(h.heads), queries, keys, h.labels, h.at); n > maxPixels {
+		return fmt.Errorf("-png-heads names %d heads, which makes a picture of %.0f pixels, want at "+
+			"most %d: name fewer heads", len(h.heads), n, maxPixels)
+	}
+	for range h.heads {
+		h.cells = append(h.cells, chart.NewCells(queries, keys, maxCells))
+	}
+	return nil
 }
 
 // readLabels reads one token per line. The line break at the end is optional.
 func (h *heatmap) readLabels(path string, keys int) error {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
@@ -84,7 +113,7 @@ func (h *heatmap) readLabels(path string, keys int) error {
 // computes some rows at a time if not.
 func (h *heatmap) collect(j *job, p *progress) error {
 	rows := min(j.q.L, max(1, (1<<20)/j.k.L))
-	weights := make([]float32, rows*j.k.L)
+	weights, visible := make([]float32, rows*j.k.L), make([]float32, rows*j.k.L)
 	dst := make([]float32, rows*j.v.D)
 	for n, head := range h.heads {
 		for i := 0; i < j.q.L; i += rows {
@@ -98,13 +127,46 @@ func (h *heatmap) collect(j *job, p *progress) error {
 					return err
 				}
 			}
+			if err := j.visible(s, visible); err != nil {
+				return err
+			}
 			for r := range w.L {
-				h.cells[n].Add(i+r, w.Data[r*w.SL:][:w.D])
+				h.cells[n].Add(i+r, w.Data[r*w.SL:][:w.D], visible[r*j.k.L:][:j.k.L])
 			}
 			p.add(s.i1 - s.i0)
 		}
 	}
 	return nil
+}
+
+// visible fills in a number above 0 for each pair of a slice whose query sees the key, and 0 for
+// others. They are the weights of a call whose scores are all equal, which no weight of a score is
+// so small beside that it becomes 0.
+func (j *job) visible(s slice, pairs []float32) error {
+	of := j.options(s)
+	opt := attn.Options{Causal: of.Causal, Offset: of.Offset, Window: of.Window, Mask: of.Mask}
+	rows := s.i1 - s.i0
+	w := attn.BHLD(pairs, 1, 1, rows, j.k.L)
+	opt.Weights = &w
+	if of.Bias != nil {
+		bias := maskOf(*of.Bias)
+		opt.Bias = &bias
+	}
+	token := func(l int) attn.Tensor { return attn.BHLD(make([]float32, l), 1, 1, l, 1) }
+	return attn.Attend(token(rows), token(rows), token(j.k.L), token(j.k.L), &opt)
+}
+
+// maskOf is what a bias of one head masks: −Inf there, and else 0.
+func maskOf(bias attn.Tensor) attn.Tensor {
+	mask := attn.BHLD(make([]float32, bias.L*bias.D), 1, 1, bias.L, bias.D)
+	for i := range bias.L {
+		for k, x := range bias.Data[i*bias.SL:][:bias.D] {
+			if math.IsInf(float64(x), -1) {
+				mask.Data[i*bias.D+k] = x
+			}
+		}
+	}
+	return mask
 }
 
 // picture is what is drawn.

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -135,20 +136,55 @@ func newFlags(name, about string) *flag.FlagSet {
 	return fs
 }
 
-// parse reads the flags of a command that takes nothing else. Asked for help it prints it to
-// stdout.
+// parse reads the flags of a command that takes nothing else.
 func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	if err := parseFlags(fs, args, stdout); err != nil {
+		return err
+	}
+	return noArguments(fs)
+}
+
+// parseFlags reads flags. Asked for help it prints it to stdout.
+func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, fs.Name())
-		fs.SetOutput(stdout)
+		var defaults strings.Builder
+		fs.SetOutput(&defaults)
 		fs.PrintDefaults()
+		fmt.Fprint(stdout, fs.Name(), wrap(defaults.String()))
 		return err
 	case err != nil:
 		return usageError{err}
-	case fs.NArg() > 0:
+	}
+	return nil
+}
+
+func noArguments(fs *flag.FlagSet) error {
+	if fs.NArg() > 0 {
 		return usagef("unexpected argument %q", fs.Arg(0))
 	}
 	return nil
+}
+
+// wrap breaks long lines of a list of flags, which package flag leaves as they are.
+func wrap(list string) string {
+	const indent, width = "    \t", 100 - 8 // the tab ends at column 8
+	var text strings.Builder
+	for line := range strings.Lines(list) {
+		about, ok := strings.CutPrefix(line, indent)
+		for ok && utf8.RuneCountInString(about) > width {
+			end := strings.LastIndexByte(string([]rune(about)[:width+1]), ' ')
+			if end < 0 {
+				break
+			}
+			text.WriteString(indent + about[:end] + "\n")
+			about = about[end+1:]
+		}
+		if ok {
+			line = indent + about
+		}
+		text.WriteString(line)
+	}
+	return text.String()
 }

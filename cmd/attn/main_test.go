@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -164,6 +165,23 @@ func TestHelp(t *testing.T) {
 			t.Errorf("attn help %s: status %d, stdout %q, stderr %q, want %q", name, status, got, stderr,
 				want)
 		}
+		for line := range strings.Lines(got) {
+			line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "    \t", "        ")
+			if n := utf8.RuneCountInString(line); n > 100 {
+				t.Errorf("attn help %s has a line of %d columns:\n%s", name, n, line)
+			}
+		}
+	}
+}
+
+// A word that is longer than a line stays whole, and so do all letters.
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("é", 120)
+	list := "  -a b\n    \t" + strings.Repeat("wörd ", 30) + "\n    \t" + long + "\n"
+	want := "  -a b\n    \t" + strings.TrimSpace(strings.Repeat("wörd ", 18)) + "\n    \t" +
+		strings.Repeat("wörd ", 12) + "\n    \t" + long + "\n"
+	if got := wrap(list); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -213,7 +231,10 @@ func TestWrongImplementation(t *testing.T) {
 		child.Run()
 		return child.ProcessState.ExitCode(), out.String(), errs.String()
 	}
-	foreign := map[string]string{"amd64": "neon", "arm64": "avx2"}[runtime.GOARCH]
+	foreign := "neon"
+	if runtime.GOARCH == "arm64" {
+		foreign = "avx2"
+	}
 	for _, name := range []string{"wrong", foreign} {
 		want := "panic: attn: ATTN_ISA=" + name + " is not available here, want one of ["
 		if status, stdout, stderr := run(name, "info"); status != 2 || stdout != "" ||
@@ -224,6 +245,20 @@ func TestWrongImplementation(t *testing.T) {
 	if status, stdout, stderr := run("generic", "info"); status != 0 ||
 		!strings.Contains(stdout, "implementation  generic\n") {
 		t.Errorf("ATTN_ISA=generic attn info: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+// What nobody needs here would take most of the time until the demo has been compiled.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		if path == "net" || path == "crypto/tls" || strings.HasPrefix(path, "gonum.org/v1/gonum/") {
+			t.Errorf("the command depends on %s", path)
+		}
 	}
 }
 

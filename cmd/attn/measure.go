@@ -169,10 +169,11 @@ type effort struct {
 	most    time.Duration // for these
 }
 
-// defaultTime is long enough to meet some quiet moments on most machines.
-const defaultTime = 5 * time.Second
+// defaultTime keeps all cases within two minutes, on one thread and on two, where vectors are. More
+// time meets more quiet moments.
+const defaultTime = 400 * time.Millisecond
 
-var quickEffort = effort{200 * time.Millisecond, 3, 2 * time.Second}
+var quickEffort = effort{100 * time.Millisecond, 3, 300 * time.Millisecond}
 
 // effortOf waits for quiet repetitions up to four times as long.
 func effortOf(perCase time.Duration) effort { return effort{perCase, 8, 4 * perCase} }
@@ -236,6 +237,7 @@ func (m *measurement) run() (*report, error) {
 	m.vectors, m.integers = limits.For(r.Implementation), limits.IntegersFor(r.Implementation)
 	p := newProgress(m.stderr, r.Implementation, 1000)
 	defer p.finish()
+	m.announce(r.Implementation)
 	begin := time.Now()
 	r.Machine = m.machine()
 	m.perCycle, m.integersPerCycle = r.Machine.PerCycle, r.Machine.Integers/r.Machine.Clock
@@ -274,6 +276,35 @@ func (m *measurement) cases() []threadedCase {
 		}
 	}
 	return list
+}
+
+// announce says how long it will take.
+func (m *measurement) announce(implementation string) {
+	rate := 0.0
+	for range 3 {
+		rate = max(rate, limits.FMA(m.vectors, 1, limits.Burst))
+	}
+	n := len(m.cases())
+	least, most := m.duration(m.effort.perCase, rate), m.duration(m.effort.most, rate)
+	fmt.Fprintf(m.stderr, "%s: %d cases take about %v, or %v on a machine that is busy\n",
+		implementation, n, least, most)
+}
+
+// starting is what limits of the machine and inputs of the cases take.
+const starting = 5 * time.Second
+
+// duration is what measuring takes if each case has some time, or longer if calls do that run at
+// multiply-adds of some rate: one prepares, one tells how many are a repetition, one counts
+// allocations, and two are a repetition.
+func (m *measurement) duration(each time.Duration, rate float64) time.Duration {
+	total, once, twice := time.Duration(0), time.Duration(0), time.Duration(0)
+	for _, c := range m.cases() {
+		call := time.Duration(c.work() / rate / float64(c.threads) * 1e9)
+		total += each
+		once += 3 * call
+		twice += 2 * call
+	}
+	return (starting + once + max(total, twice)).Round(time.Second)
 }
 
 // machine measures the limits of one thread.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"fmt"
+	"image"
 	"image/png"
 	"io"
 	"math"
@@ -14,13 +15,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 )
 
 // An infinite weight has no colour.
 func TestHeatmapOfNoWeights(t *testing.T) {
 	cells := chart.NewCells(1, 2, 8)
-	cells.Add(0, []float32{1, float32(math.Inf(1))})
+	cells.Add(0, []float32{1, float32(math.Inf(1))}, []float32{1, 1})
 	h := chart.Heatmap{Maps: []chart.Heat{{Title: "head", Cells: cells}}}
 	if err := h.Draw(io.Discard, chart.SVG); err == nil {
 		t.Error("no error for an infinite weight")
@@ -233,4 +235,140 @@ func TestWarningOfLabels(t *testing.T) {
 	}
 	f.write("l.txt", []byte("one\n"+strings.Repeat("一\n", 2)+strings.Repeat("ok\n", keys-3)))
 	f.mustRun("-png", "@h.png", "-labels", "@l.txt")
+}
+
+// pixels decodes a picture.
+func (f folder) pixels(name string) image.Image {
+	f.Helper()
+	b, err := os.ReadFile(f.path(name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	img, err := png.Decode(bytes.NewReader(b))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return img
+}
+
+// share is how much of a picture has a colour.
+func share(img image.Image, red, green, blue uint32) float64 {
+	n, size := 0, img.Bounds().Size()
+	for y := range size.Y {
+		for x := range size.X {
+			if r, g, b, _ := img.At(x, y).RGBA(); r>>8 == red && g>>8 == green && b>>8 == blue {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(size.X*size.Y)
+}
+
+// Pairs that are masked have a colour that no weight has, however small it is, and so has NaN. The
+// legend says what these are, and the scale that it is not linear.
+func TestMaskedPairs(t *testing.T) {
+	for _, tokens := range []int{8, 300} {
+		f := newFolder(t)
+		for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+			a := f.random(name, uint64(i), tokens, 4)
+			for i := range a.Data {
+				a.Data[i] *= 30 // most weights are 0
+			}
+			f.save(name, a)
+		}
+		f.mustRun("-png", "@all.png")
+		f.mustRun("-png", "@causal.png", "-causal", "topleft")
+		all := share(f.pixels("all.png"), 208, 208, 208)
+		causal := share(f.pixels("causal.png"), 208, 208, 208)
+		if all > 0.001 || causal < 0.2 || causal > 0.4 {
+			t.Errorf("%d tokens: %.3f of the picture are masked, %.3f with a causal mask", tokens, all,
+				causal)
+		}
+	}
+	f := pictureFolder(t)
+	k := f.read("k.npy")
+	k.Data[0] = float32(math.NaN())
+	f.save("k.npy", k)
+	f.mustRun("-png", "@h.png")
+	if nan := share(f.pixels("h.png"), 213, 94, 0); nan < 0.05 {
+		t.Errorf("%.3f of the picture are NaN", nan)
+	}
+	f.mustRun("-png", "@h.svg", "-causal", "bottomright")
+	b, err := os.ReadFile(f.path("h.svg"))
+	for _, want := range []string{">masked<", ">NaN<", ">weight<", ">(square-root scale)<"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("error %v, no %q in the legend", err, want)
+		}
+	}
+}
+
+// What is drawn as visible is what the options say, whatever the scores are.
+func TestVisible(t *testing.T) {
+	const h, lq, lk = 2, 5, 9
+	bias := attn.BHLD(make([]float32, h*lq*lk), 1, h, lq, lk)
+	mask := attn.View[bool]{Data: make([]bool, lk), B: 1, H: h, L: lq, D: lk}
+	for i := range bias.Data {
+		bias.Data[i] = []float32{-3e38, float32(math.Inf(-1)), 0, 5}[i*i%7%4]
+		mask.Data[i%lk] = i%lk%3 > 0
+	}
+	inBias := func(head, i, j int) bool { return bias.Data[(head*lq+i)*lk+j] >= -3e38 }
+	past := func(_, i, j int) bool { return j <= i+lk-lq }
+	type sees func(head, i, j int) bool
+	for name, c := range map[string]struct {
+		opt attn.Options
+		see sees
+	}{
+		"all": {attn.Options{Softcap: 1, Slopes: []float32{100, 200}, Sinks: []float32{1e30, 1e30}},
+			func(_, i, j int) bool { return true }},
+		"causal": {attn.Options{Causal: attn.BottomRight, Slopes: []float32{100, 200}}, past},
+		"window": {attn.Options{Causal: attn.TopLeft, Offset: 2, Window: &attn.Window{Left: 1}},
+			func(_, i, j int) bool { return j == i+2 || j == i+1 }},
+		"mask": {attn.Options{Mask: &mask}, func(_, i, j int) bool { return j%3 > 0 }},
+		"bias": {attn.Options{Bias: &bias}, inBias},
+		"together": {attn.Options{Bias: &bias, Mask: &mask, Causal: attn.BottomRight},
+			func(head, i, j int) bool { return inBias(head, i, j) && j%3 > 0 && past(head, i, j) }},
+	} {
+		token := func(l int) attn.Tensor { return attn.BHLD(make([]float32, h*l*4), 1, h, l, 4) }
+		j := job{attend: attn.Attend, q: token(lq), k: token(lk), v: token(lk), dst: token(lq),
+			opt: c.opt}
+		if err := j.check(); err != nil {
+			t.Fatal(err)
+		}
+		for head := range h {
+			got := make([]float32, 3*lk)
+			if err := j.visible(slice{0, head, head + 1, 1, 4}, got); err != nil {
+				t.Fatal(err)
+			}
+			for i, g := range got {
+				if want := c.see(head, 1+i/lk, i%lk); g > 0 != want {
+					t.Errorf("%s: query %d of head %d sees key %d: %v", name, 1+i/lk, head, i%lk, !want)
+				}
+			}
+		}
+	}
+}
+
+// The pixels of a picture are known before it is drawn, and bounded.
+func TestPixels(t *testing.T) {
+	f := newFolder(t)
+	for i, name := range []string{"q.npy", "k.npy", "v.npy"} {
+		f.random(name, uint64(i), 200, 6, 4)
+	}
+	f.write("l.txt", []byte("one\ntwo\nthree\nfour\nfive\nsix, a long one"))
+	for _, heads := range []string{"0", "0,1", "0,1,2,3,4"} {
+		f.mustRun("-png", "@h.png", "-png-heads", heads, "-labels", "@l.txt")
+		size := f.pixels("h.png").Bounds().Size()
+		want := float64(size.X * size.Y)
+		labels := []string{"one", "two", "three", "four", "five", "six, a long one"}
+		if got := chart.Pixels(strings.Count(heads, ",")+1, 6, 6, labels, 0); got < 0.99*want ||
+			got > 1.01*want {
+			t.Errorf("heads %s: %.0f pixels, want %.0f", heads, got, want)
+		}
+	}
+	var all []string
+	for i := range 200 {
+		all = append(all, fmt.Sprint(i))
+	}
+	status, stdout, stderr := f.run("-png", "@big.png", "-png-heads", strings.Join(all, ","))
+	checkRefusal(t, 1, status, stdout, stderr, "-png-heads names 200 heads, which makes a picture of")
 }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -37,8 +38,8 @@ type progress struct {
 
 	mu       sync.Mutex
 	done     int
-	bar      *progressbar.ProgressBar // nil until it is shown
-	lined    time.Time                // when the last line was written
+	width    int       // of the bar, which stands there if it is not 0
+	shown    time.Time // when the last bar or line was written
 	finished bool
 }
 
@@ -73,25 +74,35 @@ func (p *progress) show(done int) {
 	case !isTerminal(p.w):
 		p.line()
 	default:
-		if p.bar == nil {
-			p.bar = p.newBar()
-		}
-		p.bar.Describe(p.what + p.left())
-		p.bar.Set(p.done)
+		p.bar()
 	}
+}
+
+const barWidth = 40
+
+// bar draws the bar over the last one.
+func (p *progress) bar() {
+	if time.Since(p.shown) < barEvery {
+		return
+	}
+	p.shown = time.Now()
+	done, total := min(p.done, p.total), max(1, p.total)
+	text := fmt.Sprintf("%s%s %3d%% [%-*s]", p.what, p.left(), 100*done/total, barWidth,
+		strings.Repeat("█", barWidth*done/total))
+	fmt.Fprintf(p.w, "\r%-*s", p.width, text)
+	p.width = utf8.RuneCountInString(text)
 }
 
 // line writes a line, if the last one was long ago.
 func (p *progress) line() {
-	if time.Since(p.lined) < lineEvery {
+	if time.Since(p.shown) < lineEvery {
 		return
 	}
-	p.lined = time.Now()
+	p.shown = time.Now()
 	fmt.Fprintf(p.w, "%s%s: %d%%\n", p.what, p.left(), 100*p.done/max(1, p.total))
 }
 
-// left is the time that the rest will take at the rate since the start. The
-// bar cannot know it: it was not there from the start.
+// left is the time that the rest will take at the rate since the start.
 func (p *progress) left() string {
 	if p.done == 0 || p.done >= p.total {
 		return ""
@@ -100,23 +111,14 @@ func (p *progress) left() string {
 	return fmt.Sprintf(", %v left", time.Duration(rest)*time.Second)
 }
 
-func (p *progress) newBar() *progressbar.ProgressBar {
-	return progressbar.NewOptions(p.total,
-		progressbar.OptionSetWriter(p.w),
-		progressbar.OptionSetDescription(p.what),
-		progressbar.OptionSetWidth(40),
-		progressbar.OptionThrottle(barEvery),
-		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false))
-}
-
 // finish ends the line of the bar, if there is one.
 func (p *progress) finish() {
 	p.timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil && !p.finished {
-		p.bar.Exit()
+	if p.width > 0 && !p.finished {
+		p.shown = time.Time{}
+		p.bar()
 		io.WriteString(p.w, "\n")
 	}
 	p.finished = true

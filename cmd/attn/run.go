@@ -17,9 +17,10 @@ import (
 )
 
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
+attn run -compare a.npy b.npy
 
-Computes softmax(scale·QKᵀ + …)·V on NumPy .npy files of float32 or float64 in
-C order, and writes a float32 file of the inputs' rank:
+Computes softmax(scale·QKᵀ + …)·V on NumPy .npy files of float16, bfloat16 (which NumPy
+calls V2), float32 or float64, rounded to float32, and writes a float32 file of the inputs' rank:
 
   rank 2   [length, dim]                 one head
   rank 3   [heads, length, dim]          or with -heads: [batch, length, heads·dim]
@@ -39,6 +40,9 @@ With -int8, queries, keys and values become integers of 8 bits with a scale for 
 head, and products are exact sums of integers, rounded once: faster, and a little less accurate
 (docs/low-precision.md).
 
+With -compare, two files of one shape are compared instead: the largest and the root mean square
+difference, the steps between neighbouring float32 (ULPs), where, and NaN that only one has.
+
 `
 
 // runFlags is the command line of attn run.
@@ -50,10 +54,12 @@ type runFlags struct {
 	scale, softcap             float64
 	offset, threads            int
 	alibi                      bool
+	maskDims, biasDims         string
 	cache                      string
 	int8                       bool
 	pngHeads, labels           string
 	pngBatch                   int
+	compare                    bool
 	given                      map[string]bool // flags that the command line has
 }
 
@@ -79,10 +85,14 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own "+
 		"position; -1 is unbounded")
 	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
-	fs.StringVar(&f.mask, "mask", "", "`file` of bool or uint8, true = may attend; [keys], "+
-		"[queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
+	fs.StringVar(&f.mask, "mask", "", "`file` of bool, or of integers 0 and 1; true or 1 = may "+
+		"attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
+	fs.StringVar(&f.maskDims, "mask-dims", "", "`list` of what the dimensions of -mask are, of b "+
+		"(batch), h (heads), q (queries), k (keys), such as b,k or b,q,k (default: the last ones of "+
+		"b,h,q,k, if no others fit)")
 	fs.StringVar(&f.bias, "bias", "", "`file` of numbers added to the scores, -inf masks; "+
 		"broadcasts like -mask")
+	fs.StringVar(&f.biasDims, "bias-dims", "", "what -mask-dims is for -mask, for -bias: a `list`")
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the "+
 		"usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
@@ -99,17 +109,30 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.labels, "labels", "", "`file` with one token per line, one for each key, to "+
 		"write along the axes of -png; queries have those of their positions, if -causal or -offset "+
 		"tells these or there are as many as keys")
+	fs.BoolVar(&f.compare, "compare", false, "compare two files, which are the arguments; no other "+
+		"flag goes with it")
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
 	var f runFlags
 	fs := newFlags("run", runAbout)
 	f.set(fs)
-	if err := parse(fs, args, stdout); err != nil {
+	if err := parseFlags(fs, args, stdout); err != nil {
 		return err
 	}
 	f.given = map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
+	if f.compare {
+		return f.compareFiles(fs.Args(), stdout)
+	}
+	if err := noArguments(fs); err != nil {
+		return err
+	}
+	return f.attend(stdout, stderr)
+}
+
+// attend computes attention and writes what is wanted of it.
+func (f *runFlags) attend(stdout, stderr io.Writer) error {
 	r, err := f.prepare()
 	if err != nil {
 		return err
@@ -202,6 +225,11 @@ func (f *runFlags) checkFlags() error {
 	}
 	if err := f.checkCache(); err != nil {
 		return err
+	}
+	for _, p := range []pairsFlag{f.maskFlag(), f.biasFlag()} {
+		if err := p.check(); err != nil {
+			return err
+		}
 	}
 	if _, err := f.causality(); err != nil {
 		return err
@@ -345,18 +373,18 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 			return
 		}
 		var m attn.Mask
-		if m, err = broadcast(f.mask, a, q.B, q.H, q.L, k.L); err != nil {
+		if m, err = broadcast(f.maskFlag(), a, q.B, q.H, q.L, k.L); err != nil {
 			return
 		}
 		opt.Mask = &m
 	}
 	if f.bias != "" {
 		var a npyfile.Array[float32]
-		if a, err = npyfile.Read(f.bias); err != nil {
+		if a, err = npyfile.ReadLogits(f.bias); err != nil {
 			return
 		}
 		var m attn.Tensor
-		if m, err = broadcast(f.bias, a, q.B, q.H, q.L, k.L); err != nil {
+		if m, err = broadcast(f.biasFlag(), a, q.B, q.H, q.L, k.L); err != nil {
 			return
 		}
 		opt.Bias = &m
@@ -375,7 +403,7 @@ func isFloat32(x float64) bool {
 }
 
 func (f *runFlags) readSinks(heads int) ([]float32, error) {
-	a, err := npyfile.Read(f.sinks)
+	a, err := npyfile.ReadLogits(f.sinks)
 	if err == nil && (len(a.Shape) != 1 || a.Shape[0] != heads) {
 		err = fmt.Errorf("%s is %s, want %s: one logit per head", f.sinks, dims(a.Shape),
 			dims([]int{heads}))

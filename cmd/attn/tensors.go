@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
@@ -85,39 +84,7 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 }
 
 // dims prints a shape as NumPy does.
-func dims(shape []int) string {
-	if len(shape) == 1 {
-		return fmt.Sprintf("(%d,)", shape[0])
-	}
-	return "(" + strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ", ") + ")"
-}
-
-// broadcast views a mask or bias as [b, h, lq, lk] by NumPy's rule: dimensions
-// are aligned on the right, and missing ones and ones of length 1 repeat. Keys do not repeat.
-func broadcast[T any](path string, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
-	want := [4]int{b, h, lq, lk}
-	fail := func() (attn.View[T], error) {
-		return attn.View[T]{}, fmt.Errorf("%s is %s, want %s or a shape that broadcasts to it with "+
-			"all keys", path, dims(a.Shape), dims(want[:]))
-	}
-	if len(a.Shape) < 1 || len(a.Shape) > 4 {
-		return fail()
-	}
-	have := [4]int{1, 1, 1, 1}
-	copy(have[4-len(a.Shape):], a.Shape)
-	v := attn.BHLD(a.Data, have[0], have[1], have[2], have[3])
-	for i, stride := range []*int{&v.SB, &v.SH, &v.SL, nil} {
-		switch {
-		case have[i] == want[i]:
-		case have[i] == 1 && stride != nil:
-			*stride = 0
-		default:
-			return fail()
-		}
-	}
-	v.B, v.H, v.L = b, h, lq
-	return v, nil
-}
+func dims(shape []int) string { return npyfile.Tuple(shape) }
 
 // part is the view of heads [h0, h1) and positions [i0, i1) of batch entry b.
 func part[T any](v attn.View[T], b, h0, h1, i0, i1 int) attn.View[T] {

@@ -12,8 +12,7 @@ import (
 )
 
 // greedy takes the most likely token.
-// 0 if there is a NaN
-func greedy(logits []float32) int { return max(slices.Index(logits, slices.Max(logits)), 0) }
+func greedy(logits []float32) int { return slices.Index(logits, slices.Max(logits)) }
 
 // sampler draws tokens. Since logits have the same bits in any batch, a prompt and a seed give the
 // same answer in any batch.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"os"
@@ -50,6 +51,48 @@ func TestDamagedFolders(t *testing.T) {
 		{"no waves", set("rope_scaling", map[string]any{"rope_type": "llama3", "factor": 8}), nil,
 			[]string{"low_freq_factor 0"}},
 
+		{"mistral's window", both(set("model_type", "mistral"), set("num_key_value_heads", 2)), nil,
+			[]string{"config.json", "sliding_window is 4096, want null"}},
+		{"a window that mistral has", both(set("model_type", "mistral"), both(
+			set("sliding_window", 100), set("use_sliding_window", false))), nil,
+			[]string{"config.json", "sliding_window is 100, want null"}},
+		{"qwen2's window", both(set("model_type", "qwen2"), both(
+			set("sliding_window", 100), set("use_sliding_window", true))), nil,
+			[]string{"config.json", "sliding_window is 100, want null"}},
+		{"layers", set("layer_types", []string{"full_attention", "sliding_attention"}), nil,
+			[]string{"config.json", `"sliding_attention", want full_attention`}},
+		{"architecture", set("architectures", []string{"LlamaBiModel"}), nil,
+			[]string{"config.json", `"LlamaBiModel", want LlamaForCausalLM`}},
+		{"no key/value heads", set("num_key_value_heads", 0), nil,
+			[]string{"config.json", "num_key_value_heads is 0, want 1 to"}},
+		{"no theta", set("rope_theta", 0), nil, []string{"config.json", "rope_theta is 0, want"}},
+		{"two thetas", set("rope_parameters", map[string]any{"rope_theta": 600}), nil,
+			[]string{"config.json", "rope_theta is 500, and 600"}},
+		{"two scalings", both(set("rope_parameters", map[string]any{"rope_type": "default"}),
+			set("rope_scaling", map[string]any{"type": "linear", "factor": 2})), nil,
+			[]string{"config.json", "rope_scaling and rope_parameters are both there"}},
+		{"two types", set("rope_scaling", map[string]any{"type": "linear", "rope_type": "llama3"}), nil,
+			[]string{"config.json", `rope_scaling has rope_type "llama3" and type "linear"`}},
+		{"factor of nothing", set("rope_parameters", map[string]any{"factor": 4}), nil,
+			[]string{"config.json", "rope_parameters has factor 4 without a rope_type"}},
+		{"part of a head", set("partial_rotary_factor", 0.5), nil,
+			[]string{"config.json", "partial_rotary_factor is 0.5, want 1 or 1.0 or null"}},
+		{"another rotation", set("rope_scaling", map[string]any{"mrope_section": []int{2, 1, 1}}), nil,
+			[]string{"config.json", `key "rope_scaling.mrope_section" is [2,1,1]`}},
+		{"AWQ", set("quantization_config", map[string]any{"quant_method": "awq"}), nil,
+			[]string{"config.json", `quantization_config is {"quant_method":"awq"}, want null`}},
+		{"stop that never comes", set("eos_token_id", []int{19, 20}), nil,
+			[]string{"config.json", "eos_token_id is 20, want 0 to 19"}},
+		{"another stop that never comes", nil, write("generation_config.json", `{"eos_token_id": -1}`),
+			[]string{"generation_config.json", "eos_token_id is -1, want 0 to 19"}},
+		{"words that must not come", nil, write("generation_config.json", `{"bad_words_ids": [[3]]}`),
+			[]string{"generation_config.json", "bad_words_ids is [[3]], want [] or null"}},
+		{"biases that are missing", set("attention_bias", true), nil,
+			[]string{"q_proj.bias, want one of shape [32]"}},
+		{"biases of no use", func(_ *testing.T, f *fake) {
+			f.add("model.layers.0.self_attn.q_proj.bias", 32)
+		}, nil, []string{single, "q_proj.bias, F32 [32], has no place"}},
+
 		{"no tensors", nil, remove(single), []string{"want model.safetensors or",
 			"model.safetensors.index.json"}},
 		{"index is not JSON", nil, both(remove(single), write("model.safetensors.index.json", "x")),
@@ -74,7 +117,7 @@ func TestDamagedFolders(t *testing.T) {
 			[]string{single, "want a header of safetensors"}},
 		{"header of something else", nil, header(func(h map[string]any) {
 			h[down] = 1
-		}), []string{single, "want a header of safetensors", "unmarshal number"}},
+		}), []string{single, "want a header of safetensors", "cannot unmarshal number"}},
 		{"cut off", nil, truncate(single, -100), []string{single, "want them within the file"}},
 		{"missing tensor", func(_ *testing.T, f *fake) {
 			delete(f.tensors, down)
@@ -89,7 +132,7 @@ func TestDamagedFolders(t *testing.T) {
 			[]string{single, "mlp.gate_proj", "shape [40 24], want [41 24] by config.json"}},
 		{"dtype", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["dtype"] = "F8_E4M3"
-		}), []string{single, down, `invalid DType string value "F8_E4M3"`}},
+		}), []string{single, down, "has dtype F8_E4M3, want F32, F16 or BF16"}},
 		{"integers", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["dtype"] = "I64"
 		}), []string{single, down, "has dtype I64, want F32, F16 or BF16"}},
@@ -98,37 +141,71 @@ func TestDamagedFolders(t *testing.T) {
 		}), []string{single, down, "within the file"}},
 		{"negative offsets", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["data_offsets"] = []int{-3840, 0}
-		}), []string{single, down, `invalid "data_offsets"`}},
+		}), []string{single, down, "number -3840", "data_offsets"}},
 		{"offsets backwards", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["data_offsets"] = []int{3840, 0}
 		}), []string{single, down, "within the file"}},
-		{"too few bytes", nil, header(func(h map[string]any) {
-			h[down].(map[string]any)["data_offsets"] = []int{0, 3836}
-		}), []string{single, down, "3836 bytes, want 3840"}},
+		{"too many bytes", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["dtype"] = "BF16"
+		}), []string{single, down, "3840 bytes, want 1920"}},
+		{"overlap", nil, header(func(h map[string]any) {
+			offsets := h["model.norm.weight"].(map[string]any)["data_offsets"].([]any)
+			offsets[0] = offsets[0].(float64) - 4
+		}), []string{single, "model.norm.weight begins at byte", "neither overlap"}},
+		{"all the same bytes", nil, header(func(h map[string]any) {
+			h["another"] = h[down]
+		}), []string{single, "begins at byte", "neither overlap"}},
+		{"bytes of nobody", nil, header(func(h map[string]any) {
+			delete(h, "model.norm.weight")
+		}), []string{single, "bytes, want"}},
+		{"bytes of nobody within", nil, header(func(h map[string]any) {
+			delete(h, down)
+		}), []string{single, "nor leave room"}},
+		{"one offset", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["data_offsets"] = []int{0}
+		}), []string{single, down, "data_offsets, two numbers"}},
+		{"no shape", nil, header(func(h map[string]any) {
+			delete(h[down].(map[string]any), "shape")
+		}), []string{single, down, "want dtype, shape"}},
+		{"a key of a tensor", nil, header(func(h map[string]any) {
+			h[down].(map[string]any)["scale"] = 2
+		}), []string{single, down, `key "scale" is 2`}},
+		{"metadata", nil, header(func(h map[string]any) {
+			h["__metadata__"] = 1
+		}), []string{single, "header of safetensors"}},
+		{"the same name twice", nil, func(t *testing.T, folder string) {
+			replaceInHeader(t, folder, "model.layers.1.mlp.gate_proj", "model.layers.0.mlp.gate_proj")
+		}, []string{single, `"model.layers.0.mlp.gate_proj.weight" is there twice`}},
+		{"index of others", func(_ *testing.T, f *fake) { f.shards = 2 }, func(t *testing.T,
+			folder string) {
+			write("model.safetensors.index.json", `{"weight_map": {"model.norm.weight":
+				"model-1.safetensors", "lm_head.weight": "model-2.safetensors"}}`)(t, folder)
+		}, []string{"index.json", `"lm_head.weight" in model-2.safetensors, which has no such`}},
 		{"unknown weights", func(_ *testing.T, f *fake) {
 			f.add("model.layers.0.self_attn.q_norm.weight", 8)
-		}, nil, []string{single, "q_norm.weight has no place"}},
+		}, nil, []string{single, "q_norm.weight, F32 [8], has no place"}},
 
 		{"no tokenizer", nil, remove("tokenizer.json"), []string{"tokenizer.json"}},
 		{"tokenizer is not JSON", nil, write("tokenizer.json", `{"model": `),
 			[]string{"tokenizer.json", "want JSON"}},
 		{"another kind of tokenizer", model("type", "Unigram"), nil,
 			[]string{"tokenizer.json", `"Unigram", want BPE`}},
-		{"too many tokens", model("vocab", map[string]int{"a": 20}), nil,
-			[]string{"tokenizer.json", `"a" is 20, want 0 to 19`}},
+		{"added token of two numbers", token("added_tokens", []any{map[string]any{"id": 20,
+			"content": "<s>"}, map[string]any{"id": 19, "content": "<|end|>"}}), nil,
+			[]string{"tokenizer.json", `"<s>" is 20, and 17 elsewhere`}},
 		{"merge without token", model("merges", []string{"a k"}), nil,
 			[]string{"tokenizer.json", `makes "ak"`}},
 		{"merge of one", model("merges", []string{"a"}), nil,
 			[]string{"tokenizer.json", `merge "a", want two`}},
-		{"normalizer", token("normalizer", map[string]any{"type": "Lowercase"}), nil,
-			[]string{"tokenizer.json", `"Lowercase", want NFC`}},
+		{"normalizer", token("normalizer", map[string]any{"type": "Precompiled"}), nil,
+			[]string{"tokenizer.json", `"Precompiled", want a Sequence or one of`}},
 		{"pre-tokenizer", token("pre_tokenizer", map[string]any{"type": "Whitespace"}), nil,
-			[]string{"tokenizer.json", `"Whitespace"`, "want ByteLevel"}},
+			[]string{"tokenizer.json", `"Whitespace", want a Sequence or one of`}},
 		{"pattern", token("pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated",
 			"pattern": map[string]any{"Regex": "("}}), nil, []string{"tokenizer.json", "missing closing )"}},
 		{"template", token("post_processor", map[string]any{"type": "TemplateProcessing",
 			"single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<x>"}}}}), nil,
-			[]string{"tokenizer.json", `"<x>", want one of added_tokens`}},
+			[]string{"tokenizer.json", `"<x>", want one of special_tokens`}},
 		{"added without text", token("added_tokens", []any{map[string]any{"id": 3}}), nil,
 			[]string{"tokenizer.json", "added token 3"}},
 	} {
@@ -164,8 +241,17 @@ func write(file, text string) func(*testing.T, string) {
 	}
 }
 
-func both(a, b func(*testing.T, string)) func(*testing.T, string) {
-	return func(t *testing.T, folder string) { a(t, folder); b(t, folder) }
+// both does two things to a folder, or to what will be one.
+func both[T any](a, b func(*testing.T, T)) func(*testing.T, T) {
+	return func(t *testing.T, to T) { a(t, to); b(t, to) }
+}
+
+// replaceInHeader takes texts of the same length.
+func replaceInHeader(t *testing.T, folder, old, new string) {
+	path := filepath.Join(folder, "model.safetensors")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, bytes.Replace(data, []byte(old), []byte(new), 1), 0o666))
 }
 
 // truncate leaves n bytes, or takes −n from the end.

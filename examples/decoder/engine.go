@@ -94,6 +94,12 @@ func (e *engine) submit(j *job) error {
 		return fmt.Errorf("a prompt and its answer may have %d tokens, want at most %d, the context", n,
 			e.context)
 	}
+	for _, token := range j.prompt {
+		if token < 0 || token >= e.Vocab {
+			return fmt.Errorf("a prompt has token %d, want 0 to %d, by vocab_size: others have no embedding",
+				token, e.Vocab-1)
+		}
+	}
 	j.tokens = slices.Clone(j.prompt)
 	e.waiting = append(e.waiting, j)
 	return nil

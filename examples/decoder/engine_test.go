@@ -23,9 +23,10 @@ func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 // tinyModelOf is a small model of a loader's weights.
 func tinyModelOf(t *testing.T, l *folder.Loader, kind attn.Format) *model {
 	t.Helper()
-	c := config{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8, KVHeads: 2,
-		FFN: 96, Vocab: 300}
-	must(t, c.complete())
+	f := configFile{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8,
+		KVHeads: new(2), FFN: 96, Vocab: 300}
+	c, err := f.config()
+	must(t, err)
 	m := newModel(l, &c, kind)
 	must(t, l.Err)
 	return m
@@ -265,6 +266,7 @@ func TestMisuse(t *testing.T) {
 		t.Errorf("a long prefix: %v", err)
 	}
 	for want, j := range map[string]*job{"no tokens": {},
+		"token 300, want 0 to 299": {prompt: []int{1, 300}}, "token -1, want": {prompt: []int{-1}},
 		"want at most 8": {prompt: countUp(5), most: 4}} {
 		if err := e.submit(j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want it to say %q", err, want)
@@ -311,6 +313,8 @@ func TestCommand(t *testing.T) {
 		{"-cache f64", []string{"want f32, f16, bf16 or i8"}},
 		{"-context 10 hello-hello", []string{"prompt 1", "want at most 10"}},
 		{"-workers 0 x", []string{"workers, batch"}},
+		{"-n 0 x", []string{"-n is 0", "want at least 1"}},
+		{"-temperature NaN x", []string{"-temperature NaN", "and 0"}},
 	} {
 		var out, help bytes.Buffer
 		err := run(strings.Fields(c.args), &out, &help)

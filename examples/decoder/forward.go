@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -37,7 +38,21 @@ func (r *runner) forward(pieces []piece) ([][]float32, error) {
 		r.feedForward(&r.layers[i])
 	}
 	r.finish(pieces)
+	if r.err == nil {
+		r.err = checkLogits(r.logits, r.Vocab)
+	}
 	return slices.Collect(slices.Chunk(r.logits, r.Vocab)), r.err
+}
+
+// checkLogits refuses those from which no token can be chosen.
+func checkLogits(logits []float32, vocab int) error {
+	for i, x := range logits {
+		if x-x != 0 { // NaN or infinite
+			return fmt.Errorf("the logit of token %d is %v, want finite numbers: the model has weights, or "+
+				"makes numbers, that the types of weights and cache cannot hold", i%vocab, x)
+		}
+	}
+	return nil
 }
 
 // begin looks up the tokens' embeddings and the rotations of their positions.

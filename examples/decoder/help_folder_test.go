@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
@@ -17,7 +18,8 @@ import (
 type fake struct {
 	config    map[string]any
 	tensors   map[string]fakeTensor
-	kind      string // F32, F16 or BF16
+	kind      string            // F32, F16 or BF16
+	kinds     map[string]string // of some tensors; nil if all are of one
 	tokenizer map[string]any
 	shards    int // files; 0 is one without an index
 }
@@ -124,10 +126,11 @@ func (f *fake) writeTensors(t *testing.T, path string, names []string) {
 	var data []byte
 	for _, name := range names {
 		from := len(data)
+		kind := cmp.Or(f.kinds[name], f.kind)
 		for _, x := range f.tensors[name].data {
-			data = appendElement(data, f.kind, x)
+			data = appendElement(data, kind, x)
 		}
-		header[name] = map[string]any{"dtype": f.kind, "shape": f.tensors[name].shape,
+		header[name] = map[string]any{"dtype": kind, "shape": f.tensors[name].shape,
 			"data_offsets": []int{from, len(data)}}
 	}
 	text, err := json.Marshal(header)

@@ -31,18 +31,25 @@ type options struct {
 
 // sizes are random models: one that takes seconds anywhere, and one like published models of half a
 // billion weights.
-var sizes = map[string]config{
-	"tiny": {ModelType: "llama", Epsilon: 1e-6, Layers: 4, Dim: 256, Heads: 8, KVHeads: 2, FFN: 704,
-		Vocab: 2048},
-	"0.5b": {ModelType: "llama", Epsilon: 1e-6, Layers: 24, Dim: 896, Heads: 14, KVHeads: 2, FFN: 4864,
-		Vocab: 32000, Tied: true},
+var sizes = map[string]configFile{
+	"tiny": {ModelType: "llama", Activation: "silu", Epsilon: 1e-6, Layers: 4, Dim: 256, Heads: 8,
+		KVHeads: new(2), FFN: 704, Vocab: 2048},
+	"0.5b": {ModelType: "llama", Activation: "silu", Epsilon: 1e-6, Layers: 24, Dim: 896, Heads: 14,
+		KVHeads: new(2), FFN: 4864, Vocab: 32000, Tied: true},
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "decoder:", err)
-		os.Exit(1)
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command is the exit code of a run, whose error it prints.
+func command(args []string, out, errs io.Writer) int {
+	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	if err := run(args, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(errs, "decoder:", err)
+		return 1
 	}
+	return 0
 }
 
 func parse(args []string, help io.Writer) (*options, error) {
@@ -70,6 +77,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -int8 with those of f32")
 	err := f.Parse(args)
 	o.prompts = f.Args()
+	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
+		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
+	}
 	if err == nil && o.int8 {
 		err = o.setInt8(f)
 	}
@@ -114,12 +124,14 @@ func run(args []string, out, help io.Writer) error {
 		o.cluster = l.Client
 	}
 	if o.accuracy {
+		o.describe(out, nil)
 		return o.compare(out)
 	}
 	m, text, err := o.open()
 	if err != nil {
 		return err
 	}
+	o.describe(out, m)
 	fmt.Fprintf(out, "%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d "+
 		"MiB; kernels %s, %d workers\n\n",
 		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory>>20, attn.Implementation(),
@@ -138,28 +150,44 @@ func run(args []string, out, help io.Writer) error {
 	return prove(out, m, o.settings)
 }
 
+// describe says what a user might not expect of the answers.
+func (o *options) describe(out io.Writer, m *model) {
+	if o.model == "" {
+		fmt.Fprintf(out, "A random model: its answers mean nothing. -model names the folder of a real "+
+			"one.\n")
+	} else if m != nil && len(m.Stop) == 0 {
+		fmt.Fprintf(out, "The folder has no eos_token_id: no token ends an answer before its -n, %d.\n",
+			o.most)
+	}
+}
+
 // open loads the model, or makes one.
 func (o *options) open() (*model, folder.Codec, error) {
-	c, ok := sizes[o.size]
+	if o.model == "" {
+		return o.random()
+	}
+	l := &folder.Loader{Path: o.model, Int8: o.int8}
+	c := readConfig(l)
+	l.Open()
+	defer l.Close()
+	if l.Err != nil {
+		return nil, nil, l.Err
+	}
+	m := newModel(l, &c, o.weights)
+	l.CheckUsed(idleTensors...)
+	return m, l.BPE(c.Vocab), l.Err
+}
+
+// random makes a model of chance, and its tokens are numbers.
+func (o *options) random() (*model, folder.Codec, error) {
+	f, ok := sizes[o.size]
 	if !ok {
 		return nil, nil, fmt.Errorf("-size is %q, want tiny or 0.5b", o.size)
 	}
 	l := &folder.Loader{Random: folder.Chance(o.seed), Int8: o.int8}
-	if o.model != "" {
-		l, c = &folder.Loader{Path: o.model, Int8: o.int8}, config{Epsilon: 1e-6}
-		l.JSON("config.json", &c)
-		l.Open()
-		defer l.Close()
-	}
-	if l.Check("config.json", c.complete()); l.Err != nil {
-		return nil, nil, l.Err
-	}
-	m, text := newModel(l, &c, o.weights), folder.Codec(folder.Numbers(c.Vocab))
-	if o.model != "" {
-		l.CheckUsed("lm_head.weight", "rotary_emb.inv_freq")
-		text = l.BPE(c.Vocab)
-	}
-	return m, text, l.Err
+	c, err := f.config()
+	l.Check("config.json", err)
+	return newModel(l, &c, o.weights), folder.Numbers(c.Vocab), l.Err
 }
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as

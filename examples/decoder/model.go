@@ -25,18 +25,18 @@ type layer struct {
 	qkv, out, gateUp, down folder.Linear
 }
 
-// newModel takes matrices as kind, or if it is negative as the folder has them.
+// newModel takes matrices as kind, or if it is negative each as the folder has it.
 func newModel(l *folder.Loader, c *config, kind attn.Format) *model {
 	const embedding = "model.embed_tokens.weight"
-	if kind < 0 {
-		kind = l.Kind(embedding)
-	}
 	m := &model{config: *c, turns: c.turns(), embedding: l.Tensor(embedding, c.Vocab, c.Dim)}
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
 		m.layers = append(m.layers, newLayer(l, c, kind, fmt.Sprintf("model.layers.%d.", i)))
 	}
 	m.norm = l.Tensor("model.norm.weight", c.Dim)
 	if c.Tied {
+		if kind < 0 {
+			kind = l.Kind(embedding)
+		}
 		m.head = l.Pack(kind, m.embedding, c.Dim, c.Vocab)
 	} else {
 		m.head = l.Linear(kind, c.Dim, false, folder.Part{Name: "lm_head", Out: c.Vocab})
@@ -50,11 +50,12 @@ func newLayer(l *folder.Loader, c *config, kind attn.Format, at string) layer {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return layer{
 		attentionNorm: l.Tensor(at+"input_layernorm.weight", c.Dim),
-		qkv: l.Linear(kind, c.Dim, l.Has(at+"self_attn.q_proj.bias"),
+		qkv: l.Linear(kind, c.Dim, c.QKVBias,
 			part("self_attn.q_proj", q), part("self_attn.k_proj", kv), part("self_attn.v_proj", kv)),
-		out:     l.Linear(kind, q, false, part("self_attn.o_proj", c.Dim)),
+		out:     l.Linear(kind, q, c.OutBias, part("self_attn.o_proj", c.Dim)),
 		ffnNorm: l.Tensor(at+"post_attention_layernorm.weight", c.Dim),
-		gateUp:  l.Linear(kind, c.Dim, false, part("mlp.gate_proj", c.FFN), part("mlp.up_proj", c.FFN)),
-		down:    l.Linear(kind, c.FFN, false, part("mlp.down_proj", c.Dim)),
+		gateUp: l.Linear(kind, c.Dim, c.FFNBias, part("mlp.gate_proj", c.FFN),
+			part("mlp.up_proj", c.FFN)),
+		down: l.Linear(kind, c.FFN, c.FFNBias, part("mlp.down_proj", c.Dim)),
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-
-	"github.com/seed-1415985d/attn"
 )
 
 // reference is a decoder in float64, written from the papers' formulas for whole sequences: no
@@ -169,11 +167,33 @@ func TestReference(t *testing.T) {
 		{"biases of Qwen2", "F32", func(f *fake, _ *reference) {
 			f.config["model_type"], f.config["sliding_window"], f.config["use_sliding_window"] = "qwen2",
 				4096, false
-			for _, at := range []string{"model.layers.0.self_attn.", "model.layers.1.self_attn."} {
-				f.add(at+"q_proj.bias", 32)
-				f.add(at+"k_proj.bias", 16)
-				f.add(at+"v_proj.bias", 16)
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+		}},
+		{"a window that Qwen2 does not use", "F32", func(f *fake, _ *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "qwen2", 8
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+		}},
+		{"biases of Llama", "F32", func(f *fake, _ *reference) {
+			f.config["attention_bias"], f.config["mlp_bias"] = true, true
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+				"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+		}},
+		{"mistral", "BF16", func(f *fake, _ *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "mistral", nil
+		}},
+		{"several types", "F32", func(f *fake, _ *reference) {
+			f.kinds = map[string]string{"model.embed_tokens.weight": "F16",
+				"model.layers.0.self_attn.k_proj.weight": "BF16", "lm_head.weight": "F16"}
+			for i := range f.tensors["model.layers.1.mlp.down_proj.weight"].data {
+				f.tensors["model.layers.1.mlp.down_proj.weight"].data[i] *= 1e6 // too large for F16
 			}
+		}},
+		{"theta beside rope_parameters", "F32", func(f *fake, _ *reference) {
+			f.config["rope_parameters"] = map[string]any{"rope_type": "default"}
+		}},
+		{"tensors of no use", "F32", func(f *fake, _ *reference) {
+			f.add("model.layers.0.self_attn.rotary_emb.inv_freq", 4)
+			f.kinds = map[string]string{"model.layers.0.self_attn.rotary_emb.inv_freq": "F8_E8M0"}
 		}},
 		{"one key/value head for all", "F32", func(f *fake, r *reference) {
 			r.kv = 1
@@ -211,7 +231,7 @@ func TestReference(t *testing.T) {
 			f, r := newFake(c.kind), base
 			c.change(f, &r)
 			r.f = f
-			m, _, err := (&options{model: f.write(t), size: "tiny", weights: attn.F32}).open()
+			m, _, err := (&options{model: f.write(t), size: "tiny", weights: -1}).open()
 			must(t, err)
 			if eos, ok := f.config["eos_token_id"].([]int); ok && !slices.Equal(m.Stop, eos) || !ok &&
 				len(m.Stop) > 1 {
@@ -223,6 +243,15 @@ func TestReference(t *testing.T) {
 				compareLogits(t, m, textbook, prompt, r.logits(prompt))
 			}
 		})
+	}
+}
+
+// addBiases adds a bias to matrices of both layers.
+func addBiases(f *fake, names ...string) {
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		for _, name := range names {
+			f.add(at+name+".bias", f.tensors[at+name+".weight"].shape[0])
+		}
 	}
 }
 

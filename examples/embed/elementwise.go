@@ -49,3 +49,21 @@ func gelu(x []float32) {
 		x = x[len(part):]
 	}
 }
+
+// tanh sets x to its hyperbolic tangent, (1 − e)/(1 + e) with e = exp(−2|x|), which has few correct
+// bits near 0, where a polynomial has them.
+func tanh(x []float32) {
+	exps := make([]float32, len(x))
+	for i, v := range x {
+		exps[i] = float32(-2 * math.Abs(float64(v)))
+	}
+	attn.Exp(exps, exps)
+	for i, v := range x {
+		if a := float32(v * v); a < 0.01 {
+			p := float32(a*(2./15)) - 1./3
+			x[i] = v + float32(v*float32(a*p))
+		} else {
+			x[i] = float32(math.Copysign(float64((1-exps[i])/(1+exps[i])), float64(v)))
+		}
+	}
+}

@@ -30,47 +30,62 @@ func mustLoad(t *testing.T, path string) (*model, *folder.WordPiece) {
 	return m, tokens
 }
 
+// tokensOfAll encodes texts.
+func tokensOfAll(t *testing.T, m *model, tokens *folder.WordPiece, texts ...string) [][]int {
+	t.Helper()
+	ids, err := m.tokens(tokens, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
 // randomModel has two layers and three heads.
 func randomModel(t *testing.T, sizes config) (*model, *folder.WordPiece) {
 	t.Helper()
 	c := standard
 	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, sizes.Hidden, 3, sizes.FFN, sizes.Vocab
 	l := &folder.Loader{Random: random(rand.New(rand.NewPCG(5, 6)))}
-	m := newModel(l, c)
+	m := newModel(l, c, usual())
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
-	return m, folder.HashedWords(c.Vocab, c.Longest)
+	return m, folder.HashedWords(c.Vocab, c.Positions)
 }
 
 func TestAgainstFloat64(t *testing.T) {
 	for kind := range encodings {
-		for _, cls := range []bool{false, true} {
-			folder, values := writeModel(t, kind)
-			write(t, folder, "1_Pooling/config.json", fmt.Appendf(nil,
-				`{"pooling_mode_cls_token": %v, "pooling_mode_mean_tokens": %v}`, cls, !cls))
-			m, tokens := mustLoad(t, folder)
-			e := newEncoder(m, 2)
-			defer e.pool.Close()
-			var ids [][]int
-			for _, text := range ragged {
-				ids = append(ids, tokens.Encode(text))
-			}
-			got, err := e.embed(ids)
-			if err != nil {
-				t.Fatal(err)
-			}
-			worst := 0.0
-			for i := range ids {
-				for j, want := range values.reference(ids[i], cls) {
-					worst = max(worst, math.Abs(float64(got[i][j])-want))
-				}
-			}
-			t.Logf("%v, cls %v: largest difference %.1e", kind, cls, worst)
-			if !(worst < 2e-6) {
-				t.Errorf("%v, cls %v: largest difference %.1e, want less than 2e-6", kind, cls, worst)
-			}
+		folder, values := writeModel(t, kind)
+		checkEmbeddings(t, folder, kind.String(), func(ids []int) []float64 {
+			return values.reference(ids, "mean")
+		})
+	}
+}
+
+// checkEmbeddings compares the embeddings of some texts with numbers of float64.
+func checkEmbeddings(t *testing.T, folder, what string, want func(ids []int) []float64) {
+	t.Helper()
+	m, tokens := mustLoad(t, folder)
+	e := newEncoder(m, 2)
+	defer e.pool.Close()
+	ids := tokensOfAll(t, m, tokens, ragged...)
+	got, err := e.embed(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := 0.0
+	for i := range ids {
+		exact := want(ids[i])
+		if len(got[i]) != len(exact) {
+			t.Fatalf("%s: an embedding has %d numbers, want %d", what, len(got[i]), len(exact))
 		}
+		for j, x := range exact {
+			worst = max(worst, math.Abs(float64(got[i][j])-x))
+		}
+	}
+	t.Logf("%s: largest difference %.1e", what, worst)
+	if !(worst < 2e-6) {
+		t.Errorf("%s: largest difference %.1e, want less than 2e-6", what, worst)
 	}
 }
 
@@ -96,7 +111,7 @@ func TestSameBits(t *testing.T) {
 	m, tokens := randomModel(t, config{Hidden: 33, FFN: 70, Vocab: 500})
 	var texts [][]int
 	for n := range 20 {
-		texts = append(texts, tokens.Encode(strings.Repeat("a fox, ", n*n%90)))
+		texts = append(texts, tokensOfAll(t, m, tokens, strings.Repeat("a fox, ", n*n%90))...)
 	}
 	var want [][]float32
 	for workers := 1; workers <= 3; workers++ {
@@ -137,7 +152,7 @@ func TestSameBits(t *testing.T) {
 }
 
 // goldenBits is the CRC of an embedding.
-const goldenBits uint32 = 0x9013d40d
+const goldenBits uint32 = 0xa0dc4d52
 
 // TestBitsOfEveryCPU fails where an embedding has other bits than on the CPU that the number is
 // from.
@@ -145,7 +160,7 @@ func TestBitsOfEveryCPU(t *testing.T) {
 	m, tokens := randomModel(t, config{Hidden: 48, FFN: 100, Vocab: 100})
 	e := newEncoder(m, 1)
 	defer e.pool.Close()
-	embeddings, err := e.embed([][]int{tokens.Encode(builtIn)})
+	embeddings, err := e.embed(tokensOfAll(t, m, tokens, builtIn))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,15 +241,15 @@ func TestDamagedFolders(t *testing.T) {
 			"hidden_size is 30, want a multiple of num_attention_heads, 4"},
 		{"no heads", change("num_attention_heads", 0), "num_attention_heads is 0, want 1 to"},
 		{"too few tokens", change("vocab_size", 11),
-			`token "中" is 11, want 0 to 10 by vocab_size in config.json`},
+			"embeddings.word_embeddings.weight has shape [12 30], want [11 30] by config.json"},
 		{"more tokens", change("vocab_size", 13), "embeddings.word_embeddings.weight has shape [12 " +
 			"30], want [13 30]"},
 		{"more layers", change("num_hidden_layers", 3),
 			"no safetensors file has tensor encoder.layer.2."},
 		{"wider", change("intermediate_size", 38), "intermediate.dense.weight has shape [37 30], want " +
 			"[38 30]"},
-		{"max pooling", put("1_Pooling/config.json", `{"pooling_mode_mean_tokens": false}`),
-			"pooling by the mean or the cls"},
+		{"no pooling", put("1_Pooling/config.json", `{"pooling_mode_mean_tokens": false}`),
+			"1_Pooling/config.json: there is no pooling, want one or more"},
 		{"other tokenizer", put("tokenizer.json", `{"model": {"type": "BPE"}}`),
 			`the model is of type "BPE", want WordPiece`},
 		{"no special tokens", put("vocab.txt", "a\nb\n"), "the vocabulary has no [CLS]"},
@@ -288,7 +303,8 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q printed\n%s", c.args, text)
 		}
 	}
-	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "max"}, {"-heads", "7"},
+	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"},
+		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
 		{"-vocab", "1"}, {"-nonsense"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}); err == nil {
 			t.Errorf("%q is no error", args)
@@ -307,10 +323,7 @@ func TestInt8(t *testing.T) {
 		}
 		e := newEncoder(m, 2)
 		defer e.pool.Close()
-		var ids [][]int
-		for _, text := range ragged {
-			ids = append(ids, tokens.Encode(text))
-		}
+		ids := tokensOfAll(t, m, tokens, ragged...)
 		together, _ = e.embed(ids)
 		for i := range ids {
 			one, _ := e.embed(ids[i : i+1])
@@ -333,5 +346,23 @@ func TestInt8(t *testing.T) {
 		if cosine := attn.Dot(exact[i], ints[i]); cosine < 0.999 {
 			t.Errorf("text %d: the cosine with float32's is %v, want at least 0.999", i, cosine)
 		}
+	}
+}
+
+// TestTerminal keeps what a terminal would obey from it, in texts and in what files say.
+func TestTerminal(t *testing.T) {
+	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
+		"-time", "0"}
+	var out, errs strings.Builder
+	if code := command(append(small, "a\x1b[2J"), nil, &out, &errs); code != 0 ||
+		strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a␛[2J") ||
+		!strings.Contains(out.String(), "The model is random") {
+		t.Errorf("exit code %d, want 0\n%q\n%q", code, out.String(), errs.String())
+	}
+	folder, _ := writeModel(t, safetensors.F32)
+	write(t, folder, "config.json", []byte(`{"model_type": "\u001b[2J"}`))
+	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
+		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
+		t.Errorf("exit code %d, want 1\n%q", code, errs.String())
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/seed-1415985d/attn"
@@ -27,7 +28,7 @@ func newEncoder(m *model, workers int) *encoder {
 // enough for caches.
 const batchTokens = 1024
 
-// embed returns an embedding of length 1 for each text.
+// embed returns an embedding for each text.
 func (e *encoder) embed(texts [][]int) (embeddings [][]float32, err error) {
 	for len(texts) > 0 {
 		n := 1
@@ -138,15 +139,38 @@ func (e *encoder) share(work func(row int)) {
 
 // reduce makes one embedding of a text's rows.
 func (e *encoder) reduce(first, n int) []float32 {
-	sum := append([]float32(nil), e.row(e.x, first)...)
-	for i := 1; i < n && !e.CLS; i++ {
-		for j, x := range e.row(e.x, first+i) {
-			sum[j] += x
+	rows := make([][]float32, n)
+	for i := range rows {
+		rows[i] = e.row(e.x, first+i)
+	}
+	x := e.modes.row(rows)
+	for _, s := range e.steps {
+		if s.dense == nil {
+			x = unit(x)
+		} else {
+			x = e.layer(x, s.dense)
 		}
 	}
-	length := float32(math.Sqrt(float64(attn.Dot(sum, sum)))) // the mean has the direction of the sum
-	for j := range sum {
-		sum[j] /= max(length, 1e-12)
+	return x
+}
+
+// layer applies a layer that comes after the pooling.
+func (e *encoder) layer(x []float32, d *dense) []float32 {
+	y := make([]float32, d.Out)
+	if e.err == nil {
+		e.err = e.pool.MatMul(attn.BHLD(y, 1, 1, 1, d.Out), attn.BHLD(x, 1, 1, 1, d.In), d.Matrix,
+			d.Bias)
 	}
-	return sum
+	if d.tanh {
+		tanh(y)
+	}
+	return y
+}
+
+// unit is a vector of the same direction and length 1.
+func unit(x []float32) []float32 {
+	length := float32(math.Sqrt(float64(attn.Dot(x, x))))
+	y := slices.Clone(x)
+	divide(y, max(length, 1e-12))
+	return y
 }

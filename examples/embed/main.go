@@ -13,13 +13,22 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "embed:", err)
-		os.Exit(1)
+	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// command is the exit code of a run, whose error it prints.
+func command(args []string, stdin io.Reader, out, errs io.Writer) int {
+	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	if err := run(args, stdin, out); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(errs, "embed:", err)
+		return 1
 	}
+	return 0
 }
 
 //go:embed texts.txt
@@ -30,8 +39,10 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
 	path := set.String("model", "", "`folder` with config.json, model.safetensors and "+
 		"tokenizer.json or vocab.txt; none is a random model")
-	pooling := set.String("pool", "", "the mean of all tokens, or cls, the first; by default as "+
-		"the model says")
+	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
+		"weightedmean, or several with commas; by default as the model says")
+	vectors := set.String("vectors", "", "`file` that gets the embeddings, a NumPy array of float32 "+
+		"with a row for each text")
 	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
 	int8 := set.Bool("int8", false, "multiply in 8-bit integers, and compare with float32")
@@ -43,27 +54,42 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	if *workers < 1 || *pooling != "" && *pooling != "mean" && *pooling != "cls" {
-		return errors.New("want -workers of 1 or more, and -pool mean or cls")
+	if *workers < 1 {
+		return fmt.Errorf("-workers is %d, want 1 or more", *workers)
 	}
 	texts, err := inputs(set.Args(), stdin)
 	if err != nil {
 		return err
 	}
 	m, t, err := load(*path, c, *int8)
+	if err == nil && *modes != "" {
+		err = m.override(strings.Split(*modes, ","))
+	}
 	if err != nil {
 		return err
 	}
-	m.CLS = *pooling == "cls" || *pooling == "" && m.CLS
-	if err := report(stdout, newEncoder(m, *workers), t, texts, *limit); err != nil || !*int8 {
+	ids, err := m.tokens(t, texts)
+	if err != nil {
+		return err
+	}
+	e := newEncoder(m, *workers)
+	defer e.pool.Close()
+	embeddings, err := e.embed(ids)
+	if err == nil && *vectors != "" {
+		err = writeVectors(*vectors, embeddings)
+	}
+	if err != nil {
+		return err
+	}
+	if err := report(stdout, e, texts, ids, embeddings, *limit); err != nil || !*int8 {
 		return err
 	}
 	exact, _, err := load(*path, c, false)
 	if err != nil {
 		return err
 	}
-	exact.CLS = m.CLS
-	return compare(stdout, newEncoder(m, *workers), newEncoder(exact, *workers), t, texts)
+	exact.modes = m.modes
+	return compare(stdout, newEncoder(exact, *workers), ids, embeddings)
 }
 
 // inputs are the texts of the command line, with - the lines of the standard input, or built-in

@@ -9,8 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
-// config is what is needed of config.json, and of two files that only models made for embeddings
-// have.
+// config is what is needed of config.json.
 type config struct {
 	Type      string  `json:"model_type"`
 	GELU      string  `json:"hidden_act"`
@@ -22,24 +21,50 @@ type config struct {
 	Positions int     `json:"max_position_embeddings"`
 	Types     int     `json:"type_vocab_size"`
 	Epsilon   float32 `json:"layer_norm_eps"`
-	// the first token's row is the embedding, not the mean of all
-	CLS     bool `json:"pooling_mode_cls_token"`
-	Mean    bool `json:"pooling_mode_mean_tokens"`
-	Longest int  `json:"max_seq_length"`
 }
 
-// standard is what the files may leave out.
-var standard = config{Type: "bert", GELU: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12,
-	Mean: true, Longest: 512}
+// configIdle are keys of config.json that change nothing of what the encoder computes: names, what
+// training and heads need, and what generating text would.
+var configIdle = folder.Idle{
+	"_attn_implementation_autoset": nil, "_name_or_path": nil, "_num_labels": nil,
+	"add_cross_attention": {"false"}, "architectures": nil, "attention_probs_dropout_prob": nil,
+	"bad_words_ids": nil, "bos_token_id": nil, "chunk_size_feed_forward": nil,
+	"classifier_dropout": nil, "cross_attention_hidden_size": nil, "decoder_start_token_id": nil,
+	"directionality": nil, "do_sample": nil, "dtype": nil, "eos_token_id": nil,
+	"finetuning_task": nil, "gradient_checkpointing": nil, "hidden_dropout_prob": nil,
+	"id2label": nil, "initializer_range": nil, "is_decoder": {"false"},
+	"is_encoder_decoder": {"false"}, "label2id": nil, "language": nil, "max_length": nil,
+	"model_max_length": nil, "num_labels": nil, "output_attentions": nil,
+	"output_hidden_states": nil, "output_past": nil, "pad_token_id": nil, "pooler_fc_size": nil,
+	"pooler_num_attention_heads": nil, "pooler_num_fc_layers": nil,
+	"pooler_size_per_head": nil, "pooler_type": nil, "position_embedding_type": {`"absolute"`},
+	"prefix": nil, "problem_type": nil, "pruned_heads": {"{}"}, "return_dict": nil,
+	"sep_token_id": nil, "task_specific_params": nil, "tie_encoder_decoder": nil,
+	"tie_word_embeddings": nil, "tokenizer_class": bertClasses, "torch_dtype": nil, "torchscript": nil,
+	"transformers_version": nil, "use_bfloat16": nil, "use_cache": nil,
+}
+
+// bertClasses are tokenizers whose files are read. Others would cut texts into other words.
+var bertClasses = []string{`"BertTokenizer"`, `"BertTokenizerFast"`, `"PreTrainedTokenizerFast"`}
+
+// tensorsIdle are heads, which have no part in embeddings, and the numbers of positions.
+var tensorsIdle = []string{"embeddings.position_ids", "embeddings.token_type_ids",
+	"pooler.dense.weight", "pooler.dense.bias", "bert.embeddings.position_ids",
+	"bert.embeddings.token_type_ids", "bert.pooler.dense.weight", "bert.pooler.dense.bias",
+	"cls.*", "classifier.*", "qa_outputs.*"}
+
+// standard is what config.json may leave out.
+var standard = config{Type: "bert", GELU: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12}
 
 // model is a BERT encoder, with the matrices packed for the kernels.
 type model struct {
 	config
+	sentence
 	words, positions, types []float32 // a row for each token, position and type
 	norm                    layerNorm
 	layers                  []layer
 	packed                  int  // bytes of matrices
-	int8                    bool // matrices and attention multiply integers
+	int8, random            bool // matrices and attention multiply integers; weights mean nothing
 }
 
 // layer is attention and a feed-forward network, each with a sum and a LayerNorm after it.
@@ -54,22 +79,23 @@ type layerNorm struct{ weight, bias []float32 }
 // bits, and all products are of integers.
 func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
 	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1))), Int8: int8}
-	if path != "" {
-		l.Random, c = nil, standard
-		l.JSON("config.json", &c)
-		l.OptionalJSON("1_Pooling/config.json", &c)
-		l.OptionalJSON("sentence_bert_config.json", &c)
-		l.Open()
-		defer l.Close()
+	if path == "" {
+		if err := c.check(); err != nil {
+			return nil, nil, err
+		}
+		m := newModel(l, c, usual())
+		m.random = true
+		return m, folder.HashedWords(c.Vocab, c.Positions), l.Err
 	}
-	if l.Check("config.json", c.check()); l.Err != nil {
-		return nil, nil, l.Err
-	}
-	t := folder.HashedWords(c.Vocab, min(c.Longest, c.Positions))
-	if path != "" {
-		t = l.WordPiece(t.Size, t.Longest)
-	}
-	m := newModel(l, c)
+	l.Random, c = nil, standard
+	l.JSON("config.json", &c, configIdle)
+	l.Check("config.json", c.check())
+	s := readSentence(l, c.Hidden)
+	l.Open()
+	defer l.Close()
+	t := l.WordPiece(c.Vocab, s.longest, c.Positions)
+	m := newModel(l, c, s)
+	l.CheckUsed(tensorsIdle...)
 	return m, t, l.Err
 }
 
@@ -77,38 +103,38 @@ func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
 func (c *config) check() error {
 	err := folder.Sizes([]string{"hidden_size", "num_hidden_layers", "num_attention_heads",
 		"intermediate_size", "vocab_size", "type_vocab_size",
-		"max_position_embeddings", "max_seq_length"}, c.Hidden, c.Layers, c.Heads, c.FFN, c.Vocab,
-		c.Types, c.Positions, c.Longest)
+		"max_position_embeddings"}, c.Hidden, c.Layers, c.Heads, c.FFN, c.Vocab, c.Types, c.Positions)
 	switch {
 	case err != nil:
 		return err
 	case c.Type != "bert" || c.GELU != "gelu":
 		return fmt.Errorf("model_type is %q and hidden_act %q, want a bert with gelu", c.Type, c.GELU)
-	case c.CLS == c.Mean:
-		return fmt.Errorf("pooling_mode_cls_token and pooling_mode_mean_tokens are both %v, want "+
-			"pooling by the mean or the cls token", c.CLS)
 	case c.Hidden%c.Heads != 0:
 		return fmt.Errorf("hidden_size is %d, want a multiple of num_attention_heads, %d", c.Hidden,
 			c.Heads)
-	case min(c.Vocab, c.Longest, c.Positions) < 2:
-		return fmt.Errorf("texts have at most %d tokens of %d, want at least 2",
-			min(c.Longest, c.Positions), c.Vocab)
+	case min(c.Vocab, c.Positions) < 2:
+		return fmt.Errorf("texts have at most %d tokens of %d, want at least 2", c.Positions, c.Vocab)
+	case !(c.Epsilon >= 0):
+		return fmt.Errorf("layer_norm_eps is %v, want 0 or more", c.Epsilon)
 	}
 	return nil
 }
 
-// newModel takes tensors by their names in PyTorch's BertModel. A model with a head has the encoder
-// in a part of its own.
-func newModel(l *folder.Loader, c config) *model {
+// newModel takes tensors by their names in PyTorch's BertModel, or in TensorFlow's. A model with a
+// head has the encoder in a part of its own.
+func newModel(l *folder.Loader, c config, s sentence) *model {
 	d, at, kind := c.Hidden, "", attn.F32
 	if l.Int8 {
 		kind = attn.I8
 	}
-	if l.Has("bert.embeddings.LayerNorm.weight") {
+	if l.Has("bert.embeddings.word_embeddings.weight") {
 		at = "bert."
 	}
 	norm := func(name string) layerNorm {
-		return layerNorm{l.Tensor(at+name+".weight", d), l.Tensor(at+name+".bias", d)}
+		if name = at + name; l.Has(name + ".gamma") {
+			return layerNorm{l.Tensor(name+".gamma", d), l.Tensor(name+".beta", d)}
+		}
+		return layerNorm{l.Tensor(name+".weight", d), l.Tensor(name+".bias", d)}
 	}
 	linear := func(in, out int, names ...string) folder.Linear {
 		var parts []folder.Part
@@ -117,7 +143,7 @@ func newModel(l *folder.Loader, c config) *model {
 		}
 		return l.Linear(kind, in, true, parts...)
 	}
-	m := &model{config: c, int8: l.Int8, norm: norm("embeddings.LayerNorm"),
+	m := &model{config: c, sentence: s, int8: l.Int8, norm: norm("embeddings.LayerNorm"),
 		words:     l.Tensor(at+"embeddings.word_embeddings.weight", c.Vocab, d),
 		positions: l.Tensor(at+"embeddings.position_embeddings.weight", c.Positions, d),
 		types:     l.Tensor(at+"embeddings.token_type_embeddings.weight", c.Types, d)}

@@ -3,11 +3,36 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// reference computes an embedding in float64, one token and one number at a time, as the paper says
-// it.
-func (w weights) reference(ids []int, cls bool) []float64 {
+// reference computes an embedding of length 1 in float64, of one or more poolings side by side.
+func (w weights) reference(ids []int, modes ...string) (out []float64) {
+	rows := w.rows(ids)
+	for _, mode := range modes {
+		out = append(out, pooled(rows, mode)...)
+	}
+	return scaled(out, 1/math.Sqrt(dot(out, out)))
+}
+
+func pooled(rows [][]float64, mode string) []float64 {
+	n := float64(len(rows))
+	sum, weighted := make([]float64, 30), make([]float64, 30)
+	most := slices.Clone(rows[0])
+	for i, row := range rows {
+		sum, weighted = plus(sum, row), plus(weighted, scaled(row, float64(i+1)))
+		for j := range row {
+			most[j] = max(most[j], row[j])
+		}
+	}
+	return map[string][]float64{"cls": rows[0], "lasttoken": rows[len(rows)-1], "max": most,
+		"mean": scaled(sum, 1/n), "mean_sqrt_len_tokens": scaled(sum, 1/math.Sqrt(n)),
+		"weightedmean": scaled(weighted, 2/(n*(n+1)))}[mode]
+}
+
+// rows computes what the encoder makes of tokens in float64, one token and one number at a time, as
+// the paper says it.
+func (w weights) rows(ids []int) [][]float64 {
 	var x [][]float64
 	for i, id := range ids {
 		row := make([]float64, 30)
@@ -31,11 +56,7 @@ func (w weights) reference(ids []int, cls bool) []float64 {
 			x[i] = w.normalize(at+"output.LayerNorm", plus(x[i], w.linear(at+"output.dense", inner)))
 		}
 	}
-	sum := x[0]
-	for i := 1; i < len(x) && !cls; i++ {
-		sum = plus(sum, x[i])
-	}
-	return scaled(sum, 1/math.Sqrt(dot(sum, sum)))
+	return x
 }
 
 // attention has three heads of ten.

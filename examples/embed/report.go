@@ -12,18 +12,27 @@ import (
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
-// report prints what a model makes of texts.
-func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string,
-	limit time.Duration) error {
-	defer e.pool.Close()
-	all, tokens := make([][]int, len(texts)), 0
+// tokens are those of texts.
+func (m *model) tokens(t *folder.WordPiece, texts []string) (ids [][]int, err error) {
 	for i, text := range texts {
-		all[i] = t.Encode(text)
-		tokens += len(all[i])
+		text, err := t.Encode(m.prepare(text))
+		if err != nil {
+			return nil, fmt.Errorf("text %d: %w", i+1, err)
+		}
+		ids = append(ids, text)
 	}
-	embeddings, err := e.embed(all)
-	if err != nil {
-		return err
+	return ids, nil
+}
+
+// report prints what a model makes of texts.
+func report(w io.Writer, e *encoder, texts []string, all [][]int, embeddings [][]float32,
+	limit time.Duration) error {
+	if e.random {
+		fmt.Fprintln(w, "The model is random: its similarities mean nothing.")
+	}
+	tokens := 0
+	for _, ids := range all {
+		tokens += len(ids)
 	}
 	tables := 4 * (len(e.words) + len(e.positions) + len(e.types))
 	buffers := 4 * (len(e.x) + len(e.y) + len(e.heads) + len(e.qkv) + len(e.middle))
@@ -34,7 +43,7 @@ func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string,
 	shown := embeddings[:min(len(embeddings), 12)]
 	for i, a := range shown {
 		for _, b := range shown {
-			fmt.Fprintf(w, " %5.2f", attn.Dot(a, b)) // embeddings have length 1
+			fmt.Fprintf(w, " %5.2f", cosine(a, b))
 		}
 		fmt.Fprintf(w, "   %.60s\n", texts[i])
 	}
@@ -54,26 +63,20 @@ func report(w io.Writer, e *encoder, t *folder.WordPiece, texts []string,
 	return e.err
 }
 
+// cosine is the similarity of two embeddings.
+func cosine(a, b []float32) float64 { return float64(attn.Dot(unit(a), unit(b))) }
+
 // compare prints how close embeddings in integers are to those in float32.
-func compare(w io.Writer, ints, floats *encoder, t *folder.WordPiece, texts []string) error {
-	defer ints.pool.Close()
+func compare(w io.Writer, floats *encoder, ids [][]int, ints [][]float32) error {
 	defer floats.pool.Close()
-	var tokens [][]int
-	for _, text := range texts {
-		tokens = append(tokens, t.Encode(text))
-	}
-	got, err := ints.embed(tokens)
-	if err != nil {
-		return err
-	}
-	want, err := floats.embed(tokens)
+	want, err := floats.embed(ids)
 	if err != nil {
 		return err
 	}
 	least, sum := 1.0, 0.0
 	for i := range want {
-		cosine := float64(attn.Dot(got[i], want[i])) // embeddings have length 1
-		least, sum = min(least, cosine), sum+cosine
+		c := cosine(ints[i], want[i])
+		least, sum = min(least, c), sum+c
 	}
 	fmt.Fprintf(w, "\ncosine with the embeddings in float32: mean %.5f, least %.5f\n",
 		sum/float64(len(want)), least)

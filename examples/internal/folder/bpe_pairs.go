@@ -1,6 +1,8 @@
 package folder
 
 import (
+	"container/heap"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -8,131 +10,181 @@ import (
 // pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
 // the list first.
 type pairs struct {
-	vocab        map[string]int
-	ranks        map[[2]string]int
-	byteFallback bool
-	ignoreMerges bool // where a whole word is a token
-	unknown      string
+	bpeModel
+	merges map[[2]int]merged
 }
 
-func newPairs(f *tokenizerFile) (pairs, error) {
-	m := &f.Model
-	p := pairs{m.Vocab, map[[2]string]int{}, m.ByteFallback, m.IgnoreMerges, m.Unknown}
+// merged is the token that two become, and the place of their pair in the list.
+type merged struct{ rank, id int }
+
+// bpeModel is the model of a tokenizer.json.
+type bpeModel struct {
+	Type         string         `json:"type"`
+	Vocab        map[string]int `json:"vocab"`
+	Merges       []merge        `json:"merges"`
+	ByteFallback bool           `json:"byte_fallback"`
+	IgnoreMerges bool           `json:"ignore_merges"` // where a whole word is a token
+	Unknown      string         `json:"unk_token"`
+	FuseUnknown  bool           `json:"fuse_unk"`
+	Prefix       string         `json:"continuing_subword_prefix"` // of letters but the first
+	Suffix       string         `json:"end_of_word_suffix"`        // of the last letter
+}
+
+// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+func (m *bpeModel) UnmarshalJSON(data []byte) error {
+	if kind := typeOf(data); kind != "BPE" && kind != "" {
+		return fmt.Errorf("the model is of type %q, want BPE", kind)
+	}
+	type plain bpeModel
+	return Obey(data, (*plain)(m), Idle{"dropout": {"0", "0.0"}}) // others make tokens by chance
+}
+
+// merge is a pair of tokens that become one: a list of two strings, or in older files one with a
+// space between.
+type merge [2]string
+
+func (m *merge) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return json.Unmarshal(data, (*[2]string)(m))
+	}
+	var ok bool
+	if m[0], m[1], ok = strings.Cut(text, " "); !ok {
+		return fmt.Errorf("merge %q, want two tokens", text)
+	}
+	return nil
+}
+
+func newPairs(m bpeModel) (*pairs, error) {
+	p := &pairs{m, map[[2]int]merged{}}
 	for i, pair := range m.Merges {
-		if _, ok := m.Vocab[pair[0]+pair[1]]; !ok {
-			return p, fmt.Errorf("merge %d makes %q, want a token of the vocabulary", i, pair[0]+pair[1])
+		a, okA := m.Vocab[pair[0]]
+		b, okB := m.Vocab[pair[1]]
+		whole := pair[0] + strings.TrimPrefix(pair[1], m.Prefix)
+		id, ok := m.Vocab[whole]
+		if !okA || !okB || !ok {
+			return p, fmt.Errorf("merge %d makes %q of %q and %q, want tokens of the vocabulary", i,
+				whole, pair[0], pair[1])
 		}
-		if _, ok := p.ranks[pair]; !ok {
-			p.ranks[pair] = i
-		}
+		p.merges[[2]int{a, b}] = merged{i, id}
 	}
 	return p, nil
 }
 
 // word appends the tokens of a word.
-func (p *pairs) word(ids []int, word string, byteLevel bool) ([]int, error) {
-	if byteLevel {
-		word = bytesToLetters(word)
-	}
-	if id, ok := p.vocab[word]; ok && p.ignoreMerges {
+func (p *pairs) word(ids []int, word string) ([]int, error) {
+	if id, ok := p.Vocab[word]; ok && p.IgnoreMerges {
 		return append(ids, id), nil
 	}
-	for _, symbol := range p.mergeAll(strings.Split(word, "")) {
-		var err error
-		if ids, err = p.symbol(ids, symbol); err != nil {
-			return nil, err
+	letters, err := p.letters(word)
+	return append(ids, p.mergeAll(letters)...), err
+}
+
+// letters are the tokens of a word before any pair is merged.
+func (p *pairs) letters(word string) (ids []int, err error) {
+	unknown := false // the last letter
+	for from, r := range word {
+		end := from + len(string(r))
+		letter := word[from:end]
+		if from > 0 {
+			letter = p.Prefix + letter
 		}
+		if end == len(word) {
+			letter += p.Suffix
+		}
+		known, ok := p.known(letter)
+		if !ok && unknown && p.FuseUnknown {
+			continue
+		}
+		if unknown = !ok; unknown {
+			id, ok := p.Vocab[p.Unknown]
+			if !ok {
+				return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown",
+					letter)
+			}
+			known = []int{id}
+		}
+		ids = append(ids, known...)
 	}
 	return ids, nil
 }
 
-// mergeAll joins the neighbours of the lowest rank until no pair has one.
-func (p *pairs) mergeAll(symbols []string) []string {
-	rank := func(i int) int {
-		if r, ok := p.ranks[[2]string{symbols[i], symbols[i+1]}]; ok {
-			return r
-		}
-		return len(p.ranks)
+// known are the tokens of a letter: its own, or those of its bytes.
+func (p *pairs) known(letter string) (ids []int, ok bool) {
+	if id, ok := p.Vocab[letter]; ok {
+		return []int{id}, true
 	}
-	var ranks []int // of each symbol with the next
-	for i := range len(symbols) - 1 {
-		ranks = append(ranks, rank(i))
+	for i := range len(letter) {
+		id, ok := p.Vocab[fmt.Sprintf("<0x%02X>", letter[i])]
+		if !ok || !p.ByteFallback {
+			return nil, false
+		}
+		ids = append(ids, id)
 	}
-	for len(ranks) > 0 {
-		best := 0
-		for i, r := range ranks {
-			if r < ranks[best] {
-				best = i
-			}
-		}
-		if ranks[best] == len(p.ranks) {
-			break
-		}
-		symbols[best] += symbols[best+1]
-		symbols = append(symbols[:best+1], symbols[best+2:]...)
-		ranks = append(ranks[:best], ranks[best+1:]...)
-		if best > 0 {
-			ranks[best-1] = rank(best - 1)
-		}
-		if best < len(ranks) {
-			ranks[best] = rank(best)
-		}
-	}
-	return symbols
+	return ids, true
 }
 
-// symbol appends a token, or what stands for one that is not in the vocabulary.
-func (p *pairs) symbol(ids []int, symbol string) ([]int, error) {
-	if id, ok := p.vocab[symbol]; ok {
-		return append(ids, id), nil
-	}
-	var bytes []int
-	for i := range len(symbol) {
-		if id, ok := p.vocab[fmt.Sprintf("<0x%02X>", symbol[i])]; ok && p.byteFallback {
-			bytes = append(bytes, id)
+// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
+// are a linked list and pairs a heap, so that the time is n log n.
+func (p *pairs) mergeAll(ids []int) []int {
+	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
+	var queue candidates
+	consider := func(i int) {
+		if i < 0 || next[i] == len(ids) {
+			return
+		}
+		pair := [2]int{ids[i], ids[next[i]]}
+		if m, ok := p.merges[pair]; ok {
+			heap.Push(&queue, candidate{m, pair, i})
 		}
 	}
-	if len(bytes) == len(symbol) {
-		return append(ids, bytes...), nil
+	for i := range ids {
+		last[i], next[i] = i-1, i+1
 	}
-	if id, ok := p.vocab[p.unknown]; ok {
-		return append(ids, id), nil
+	for i := range ids {
+		consider(i)
 	}
-	return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown", symbol)
+	const gone = -1
+	for len(queue) > 0 {
+		c := heap.Pop(&queue).(candidate)
+		i, j := c.at, next[c.at]
+		if j == len(ids) || [2]int{ids[i], ids[j]} != c.pair { // one has changed since
+			continue
+		}
+		ids[i], ids[j], next[i] = c.id, gone, next[j]
+		if next[j] < len(ids) {
+			last[next[j]] = i
+		}
+		consider(last[i])
+		consider(i)
+	}
+	left := ids[:0]
+	for _, id := range ids {
+		if id != gone {
+			left = append(left, id)
+		}
+	}
+	return left
 }
 
-// letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for
-// letters from U+0100 on.
-var letters, bytesOf = func() (letters [256]rune, bytes map[rune]byte) {
-	bytes = map[rune]byte{}
-	next := rune(256)
-	for b := range 256 {
-		letters[b] = rune(b)
-		if b <= ' ' || b >= 0x7f && b <= 0xa0 || b == 0xad {
-			letters[b] = next
-			next++
-		}
-		bytes[letters[b]] = byte(b)
-	}
-	return letters, bytes
-}()
-
-func bytesToLetters(text string) string {
-	var s strings.Builder
-	for i := range len(text) {
-		s.WriteRune(letters[text[i]])
-	}
-	return s.String()
+// candidate is a pair that may become one token, and where its first one is.
+type candidate struct {
+	merged
+	pair [2]int
+	at   int
 }
 
-func lettersToBytes(text string) string {
-	var s strings.Builder
-	for _, r := range text {
-		if b, ok := bytesOf[r]; ok {
-			s.WriteByte(b)
-		} else {
-			s.WriteRune(r)
-		}
-	}
-	return s.String()
+// candidates are a heap: the lowest rank first, and of one rank the leftmost.
+type candidates []candidate
+
+func (c candidates) Len() int      { return len(c) }
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c candidates) Less(i, j int) bool {
+	return c[i].rank < c[j].rank || c[i].rank == c[j].rank && c[i].at < c[j].at
+}
+func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
 }

@@ -8,20 +8,29 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // llama3 is the pattern of Llama 3's tokenizer.json.
 const llama3 = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// tokenizerOf reads JSON with ' for ".
-func tokenizerOf(t *testing.T, json string) *BPE {
+// loaderOf has a folder with files, in which ' is for ".
+func loaderOf(t *testing.T, files map[string]string) *Loader {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "tokenizer.json"),
-		[]byte(strings.ReplaceAll(json, "'", `"`)), 0o666); err != nil {
-		t.Fatal(err)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name),
+			[]byte(strings.ReplaceAll(text, "'", `"`)), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return loadBPE(t, folder, 1000)
+	return &Loader{Path: folder}
+}
+
+// tokenizerOf reads a tokenizer.json.
+func tokenizerOf(t *testing.T, json string) *BPE {
+	t.Helper()
+	return loadBPE(t, loaderOf(t, map[string]string{tokenizerJSON: json}).Path, 1000)
 }
 
 func loadBPE(t *testing.T, folder string, vocab int) *BPE {
@@ -36,30 +45,39 @@ func loadBPE(t *testing.T, folder string, vocab int) *BPE {
 
 func TestSplits(t *testing.T) {
 	for _, c := range []struct {
-		stage *stage
-		text  string
-		want  []string
+		stage, text string
+		want        []string
 	}{
-		{&stage{Type: "ByteLevel"}, "Hello world's  foo 12!?\n\n",
-			[]string{"Hello", " world", "'s", " ", " foo", " 12", "!?", "\n\n"}},
-		{&stage{Type: "Split", Behavior: "Isolated",
-			Pattern: struct{ String, Regex string }{Regex: llama3}}, "12345 I'LL go(\n\n  x",
+		{`{'type': 'ByteLevel'}`, "Hello world's  foo 12!?\n\n",
+			[]string{"Hello", "Ġworld", "'s", "Ġ", "Ġfoo", "Ġ12", "!?", "ĊĊ"}},
+		{`{'type': 'ByteLevel', 'use_regex': false}`, "a b", []string{"aĠb"}},
+		{`{'type': 'ByteLevel', 'add_prefix_space': true}`, "a b", []string{"Ġa", "Ġb"}},
+		{`{'type': 'ByteLevel', 'add_prefix_space': true}`, " a", []string{"Ġa"}},
+		{fmt.Sprintf(`{'type': 'Split', 'behavior': 'Isolated', 'pattern': {'Regex': '%s'}}`,
+			strings.ReplaceAll(strings.ReplaceAll(llama3, `\`, `\\`), "'", `\u0027`)),
+			"12345 I'LL go(\n\n  x",
 			[]string{"123", "45", " I", "'LL", " go", "(\n\n", " ", " x"}},
-		{&stage{Type: "Digits", Individual: true}, "a12 b٣", []string{"a", "1", "2", " b", "٣"}},
-		{&stage{Type: "Sequence", Pretokenizers: []*stage{{Type: "Digits", Individual: true},
-			{Type: "ByteLevel"}}}, "x=10 y", []string{"x", "=", "1", "0", " y"}},
-		{&stage{Type: "Metaspace", Replacement: "▁"}, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
+		{`{'type': 'Digits', 'individual_digits': true}`, "a12 b٣",
+			[]string{"a", "1", "2", " b", "٣"}},
+		{`{'type': 'Digits', 'individual_digits': false}`, "a12 b٣", []string{"a", "12", " b", "٣"}},
+		{`{'type': 'Sequence', 'pretokenizers': [{'type': 'Digits', 'individual_digits': true},
+			{'type': 'ByteLevel'}]}`, "x=10 y", []string{"x", "=", "1", "0", "Ġy"}},
+		{`{'type': 'Metaspace', 'replacement': '▁'}`, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
+		{`{'type': 'BertPreTokenizer'}`, " a,b$ \u2003c—d\n",
+			[]string{"a", ",", "b", "$", "c", "—", "d"}},
+		{`null`, "a b", []string{"a b"}},
 	} {
-		var tokenizer BPE
-		if err := c.stage.each(tokenizer.addSplit); err != nil {
+		p, err := newPipeline(nil, []byte(strings.ReplaceAll(c.stage, "'", `"`)), nil, nil, 9)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got := []string{c.text}
-		for _, re := range tokenizer.splits {
-			got = split(re, got)
+		pieces, err := p.pieces(c.text)
+		var got []string
+		for _, p := range pieces {
+			got = append(got, p.text)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q becomes %q, want %q", c.stage.Type, c.text, got, c.want)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q becomes %q (%v), want %q", c.stage, c.text, got, err, c.want)
 		}
 	}
 }
@@ -78,6 +96,10 @@ func TestEncode(t *testing.T) {
 			'added_tokens': [{'id': 1, 'content': '<s>'}],
 			'model': {'vocab': {'▁': 10, 'a': 11, '▁a': 14, 'a▁': 15}, 'merges': ['a ▁', '▁ a']}}`
 	}
+	unknowns := func(options string) string {
+		return `{'model': {` + options + `, 'unk_token': '?', 'vocab': {'?': 0, 'a': 1, 'b': 2, 'ab': 3,
+			'@b': 4, '@a': 5, 'b/': 6, '@ba': 8, '@b@a': 9}, 'merges': ['a b', '@b @a']}}`
+	}
 	for _, c := range []struct {
 		json, text string
 		want       []int
@@ -91,6 +113,20 @@ func TestEncode(t *testing.T) {
 		{metaspace(`'prepend_scheme': 'first', 'split': false`), " a a", []int{10, 15, 11}},
 		{metaspace(`'prepend_scheme': 'always'`), "a<s>a", []int{14, 1, 14}},
 		{metaspace(`'prepend_scheme': 'never'`), "a", []int{11}},
+		{metaspace(`'add_prefix_space': true`), "a<s>a", []int{14, 1, 14}},
+		{metaspace(`'add_prefix_space': false`), "a a", []int{11, 14}},
+		{metaspace(`'add_prefix_space': false, 'prepend_scheme': 'never', 'str_rep': '▁'`), "a",
+			[]int{11}},
+		{metaspace(`'add_prefix_space': true, 'prepend_scheme': 'never'`), "a", []int{11}},
+		{metaspace(`'split': true`), "a", []int{14}}, // always
+		{unknowns(`'fuse_unk': false`), "axxbx", []int{1, 0, 0, 2, 0}},
+		{unknowns(`'fuse_unk': true`), "axxbx", []int{1, 0, 2, 0}},
+		{unknowns(`'fuse_unk': true`), "xx?x", []int{0, 0, 0}}, // the second was known
+		{unknowns(`'continuing_subword_prefix': '@'`), "aba", []int{1, 8}},
+		{unknowns(`'end_of_word_suffix': '/'`), "aab", []int{1, 1, 6}},
+		{unknowns(`'end_of_word_suffix': '/'`), "b", []int{6}},
+		{unknowns(`'dropout': 0.0`), "ab", []int{3}},
+		{unknowns(`'dropout': null`), "ab", []int{3}},
 		{`{'normalizer': {'type': 'NFC'}, 'model': {'vocab': {'é': 5}, 'merges': []}}`, "e\u0301",
 			[]int{5}},
 		{`{'model': {'vocab': {'a': 1, 'b': 2, 'c': 3, 'ab': 4, 'bc': 5, 'abc': 6}, 
@@ -110,11 +146,61 @@ func TestEncode(t *testing.T) {
 		llama.Decode(1); got != " abcé<s>" {
 		t.Errorf("tokens become %q", got)
 	}
+	if got := llama.Decode(10) + llama.Decode(999); got != " " {
+		t.Errorf("tokens become %q", got)
+	}
 	for text, want := range map[string]string{"\xff": "not UTF-8", "z": `no token for "z"`} {
 		if _, err := tokenizerOf(t, metaspace("'split': false")).Encode(text); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want it to say %q", text, err, want)
 		}
+	}
+}
+
+// TestMergeAll compares with looking for the best pair again after each one.
+func TestMergeAll(t *testing.T) {
+	source := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		p := pairs{merges: map[[2]int]merged{}}
+		tokens := 2 + source.IntN(4)
+		for range source.IntN(12) {
+			rank := len(p.merges)
+			p.merges[[2]int{source.IntN(tokens), source.IntN(tokens)}] = merged{rank, tokens}
+			tokens++
+		}
+		ids := make([]int, source.IntN(40))
+		for i := range ids {
+			ids[i] = source.IntN(3)
+		}
+		want := slices.Clone(ids)
+		for {
+			best, at := merged{rank: 99}, -1
+			for i := range len(want) - 1 {
+				if m, ok := p.merges[[2]int{want[i], want[i+1]}]; ok && m.rank < best.rank {
+					best, at = m, i
+				}
+			}
+			if at < 0 {
+				break
+			}
+			want = slices.Replace(want, at, at+2, best.id)
+		}
+		if got := p.mergeAll(slices.Clone(ids)); !slices.Equal(got, want) {
+			t.Fatalf("%v becomes %v by %v, want %v", ids, got, p.merges, want)
+		}
+	}
+}
+
+// TestLongWord has a word that took a minute when each merge looked at all pairs.
+func TestLongWord(t *testing.T) {
+	tokenizer := tokenizerOf(t, `{'model': {'vocab': {'a': 1, 'aa': 2, 'aaaa': 3, 'b': 4},
+		'merges': ['a a', 'aa aa']}}`)
+	const letters = 200_000
+	start := time.Now()
+	ids, err := tokenizer.Encode(strings.Repeat("a", letters))
+	if took := time.Since(start); err != nil || len(ids) != letters/4 || took > 20*time.Second {
+		t.Errorf("%d letters become %d tokens (%v) in %v, want %d in less than 20s", letters, len(ids),
+			err, took, letters/4)
 	}
 }
 

@@ -40,19 +40,17 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// JSON reads a file into what it fills.
-func (l *Loader) JSON(name string, into any) {
+// JSON reads a file into what it fills, of which all keys must be obeyed or idle, see Obey.
+func (l *Loader) JSON(name string, into any, idle Idle) {
 	if data := l.read(name); data != nil {
-		if err := json.Unmarshal(data, into); err != nil {
-			l.Check(name, fmt.Errorf("want JSON as published models have it: %w", err))
-		}
+		l.Check(name, Obey(data, into, idle))
 	}
 }
 
 // OptionalJSON reads a file if it is there.
-func (l *Loader) OptionalJSON(name string, into any) {
+func (l *Loader) OptionalJSON(name string, into any, idle Idle) {
 	if l.exists(name) {
-		l.JSON(name, into)
+		l.JSON(name, into, idle)
 	}
 }
 
@@ -96,11 +94,13 @@ type Part struct {
 	Out  int
 }
 
-// Linear packs layers with the same input into one matrix, side by side.
+// Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
+// negative, as the folder has them.
 func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
 	var rows, biases []float32 // a row for each output
-	out := 0
+	out, names := 0, []string{}
 	for _, p := range parts {
+		names = append(names, p.Name+".weight")
 		x := l.Tensor(p.Name+".weight", p.Out, in)
 		if out += p.Out; len(parts) == 1 {
 			rows = x // without a copy: it may be large
@@ -110,6 +110,9 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 		if bias {
 			biases = append(biases, l.Tensor(p.Name+".bias", p.Out)...)
 		}
+	}
+	if kind < 0 {
+		kind = l.Kind(names...)
 	}
 	made := l.Pack(kind, rows, in, out)
 	made.Bias = biases

@@ -2,32 +2,29 @@ package folder
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn"
 )
 
-// stored is one tensor of a safetensors file, whose offsets are not believed until it is read. A
-// file is a length in 8 bytes, so much JSON, and the elements, of which each tensor's are read when
-// they are asked for: a model may have more than there is memory for twice.
+// stored is one tensor of a safetensors file. A file is a length in 8 bytes, so much JSON, and the
+// elements, of which each tensor's are read when they are asked for: a model may have more than
+// there is memory for twice.
 type stored struct {
-	*safetensors.TensorInfo
-	file       *os.File
-	base, size int64 // of all elements in the file
-	used       bool
+	described
+	file *os.File
+	base int64 // of all elements in the file
+	used bool
 }
 
 // kinds are the types that are read.
-var kinds = map[safetensors.DType]attn.Format{safetensors.F32: attn.F32, safetensors.F16: attn.F16,
-	safetensors.BF16: attn.BF16}
+var kinds = map[string]attn.Format{"F32": attn.F32, "F16": attn.F16, "BF16": attn.BF16}
 
 // Open finds the tensors of the folder, in one file or in those that an index names.
 func (l *Loader) Open() {
@@ -46,13 +43,19 @@ func (l *Loader) Open() {
 	if !l.exists(index) {
 		l.Fail("%s: want %s or, for a model in several files, %s", l.Path, single, index)
 	}
-	l.JSON(index, &shards)
+	l.JSON(index, &shards, Idle{"metadata": nil})
 	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
 		if name != filepath.Base(name) {
 			l.Check(index, fmt.Errorf("weight_map names %q, want files in the same folder", name))
 			return
 		}
 		l.Check(name, l.add(name))
+	}
+	for _, tensor := range slices.Sorted(maps.Keys(shards.Files)) {
+		if t := l.tensors[tensor]; t == nil || filepath.Base(t.file.Name()) != shards.Files[tensor] {
+			l.Check(index, fmt.Errorf("weight_map has tensor %q in %s, which has no such tensor", tensor,
+				shards.Files[tensor]))
+		}
 	}
 }
 
@@ -81,16 +84,18 @@ func (l *Loader) add(name string) error {
 	if _, err := f.ReadAt(header, 8); err != nil {
 		return err
 	}
-	var metadata safetensors.Metadata
-	if err := json.Unmarshal(header, &metadata); err != nil {
-		return fmt.Errorf("want a header of safetensors: %w", err)
+	list, err := readHeader(header)
+	if err == nil {
+		err = checkLayout(list, uint64(info.Size())-8-n)
 	}
-	for tensor, described := range metadata.Tensors() {
+	if err != nil {
+		return err
+	}
+	for tensor, d := range list {
 		if other := l.tensors[tensor]; other != nil {
 			return fmt.Errorf("tensor %s is in %s, too", tensor, other.file.Name())
 		}
-		l.tensors[tensor] = &stored{TensorInfo: described, file: f, base: int64(n) + 8,
-			size: info.Size() - int64(n) - 8}
+		l.tensors[tensor] = &stored{described: d, file: f, base: int64(n) + 8}
 	}
 	return nil
 }
@@ -98,12 +103,18 @@ func (l *Loader) add(name string) error {
 // Has says whether a folder has a tensor.
 func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
 
-// Kind is the type in which the folder keeps a tensor.
-func (l *Loader) Kind(name string) attn.Format {
-	if t := l.tensors[name]; t != nil {
-		return kinds[t.DType]
+// Kind is the type in which the folder keeps tensors: F32, which holds the numbers of all types, if
+// they have several.
+func (l *Loader) Kind(names ...string) attn.Format {
+	kind := attn.Format(-1)
+	for _, name := range names {
+		t := l.tensors[name]
+		if t == nil || kind >= 0 && kinds[t.Type] != kind {
+			return attn.F32
+		}
+		kind = kinds[t.Type]
 	}
-	return attn.F32
+	return kind
 }
 
 // Tensor reads a tensor that must have a shape.
@@ -127,25 +138,26 @@ func (l *Loader) Tensor(name string, shape ...int) []float32 {
 }
 
 func (t *stored) read(shape []int) ([]float32, error) {
-	kind, ok := kinds[t.DType]
-	from, to, elements := t.DataOffsets[0], t.DataOffsets[1], uint64(1)
+	kind, ok := kinds[t.Type]
+	size, elements := uint64(2), uint64(1)
+	if kind == attn.F32 {
+		size = 4
+	}
 	for _, n := range shape {
 		elements *= uint64(n)
 	}
+	bytes := t.to() - t.from()
 	switch {
 	case !slices.EqualFunc(t.Shape, shape, func(a uint64, b int) bool { return a == uint64(b) }):
 		return nil, fmt.Errorf("has shape %v, want %v by config.json", t.Shape, shape)
 	case !ok:
-		return nil, fmt.Errorf("has dtype %v, want F32, F16 or BF16", t.DType)
-	case to < from || to > uint64(t.size):
-		return nil, fmt.Errorf("is to be bytes %d to %d, want them within the file, which has %d "+
-			"after its header", from, to, t.size)
-	case to-from != elements*t.DType.Size():
-		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %v", to-from,
-			elements*t.DType.Size(), shape, t.DType)
+		return nil, fmt.Errorf("has dtype %s, want F32, F16 or BF16", t.Type)
+	case bytes != elements*size:
+		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, elements*size, shape,
+			t.Type)
 	}
-	data := make([]byte, to-from)
-	if _, err := t.file.ReadAt(data, t.base+int64(from)); err != nil {
+	data := make([]byte, bytes)
+	if _, err := t.file.ReadAt(data, t.base+int64(t.from())); err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
 	return widen(data, kind), nil
@@ -182,15 +194,17 @@ func half(bits uint32) float32 {
 	return math.Float32frombits(sign|rest) * 0x1p112
 }
 
-// CheckUsed refuses weights that nobody asked for, since a model that knows nothing of them would
-// answer wrongly, but for those of known endings.
-func (l *Loader) CheckUsed(known ...string) {
+// CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
+// answer wrongly, but for those without effect: their names, in which * is for any letters.
+func (l *Loader) CheckUsed(idle ...string) {
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
-		if !l.tensors[name].used && !slices.ContainsFunc(known, func(end string) bool {
-			return strings.HasSuffix(name, end)
+		t := l.tensors[name]
+		if !t.used && !slices.ContainsFunc(idle, func(pattern string) bool {
+			ok, _ := path.Match(pattern, name)
+			return ok
 		}) {
-			l.Fail("%s: tensor %s has no place in this kind of model, want only those that it has",
-				l.tensors[name].file.Name(), name)
+			l.Fail("%s: tensor %s, %s %v, has no place in this kind of model, want only those that it "+
+				"has", t.file.Name(), name, t.Type, t.Shape)
 		}
 	}
 }

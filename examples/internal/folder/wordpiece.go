@@ -1,128 +1,177 @@
 package folder
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // WordPiece is BERT's tokenizer: a text is cleaned and cut into words, and words into pieces of the
-// vocabulary. Special tokens such as [MASK] within a text are text.
+// vocabulary, the longest first.
 type WordPiece struct {
-	Model struct {
-		Type  string
-		Vocab map[string]int // nil for a random model, whose words are hashed
-	}
-	Normalizer    cleaning
-	Size, Longest int // of the model's vocabulary, and of a text in tokens
+	pipeline
+	wordPieceModel
+	longest      int // of a text in tokens
+	longestPiece int // in bytes
 }
 
-// cleaning is under the names of tokenizer.json.
-type cleaning struct {
-	Lower bool  `json:"lowercase"`
-	Strip *bool `json:"strip_accents"` // nil is as Lower
+// wordPieceModel is the model of a tokenizer.json.
+type wordPieceModel struct {
+	Type        string         `json:"type"`
+	Vocab       map[string]int `json:"vocab"` // nil for a random model, whose words are hashed
+	Unknown     string         `json:"unk_token"`
+	Prefix      string         `json:"continuing_subword_prefix"` // of pieces but the first
+	LongestWord int            `json:"max_input_chars_per_word"`  // longer ones are unknown
+}
+
+var usualWordPiece = wordPieceModel{Unknown: "[UNK]", Prefix: "##", LongestWord: 100}
+
+// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
+	if kind := typeOf(data); kind != "WordPiece" && kind != "" {
+		return fmt.Errorf("the model is of type %q, want WordPiece", kind)
+	}
+	type plain wordPieceModel
+	return Obey(data, (*plain)(m), nil)
 }
 
 // HashedWords is the tokenizer of a model whose tokens mean nothing.
 func HashedWords(size, longest int) *WordPiece {
-	return &WordPiece{Normalizer: cleaning{Lower: true}, Size: size, Longest: longest}
+	return &WordPiece{longest: longest, wordPieceModel: usualWordPiece, pipeline: pipeline{size: size,
+		normalizers: []normalizer{newCleaning()}, preTokenizers: []preTokenizer{&bertWords{}},
+		template: template{before: []int{0}, after: []int{0}}}}
 }
 
-// WordPiece reads tokenizer.json or, where there is none, vocab.txt.
-func (l *Loader) WordPiece(size, longest int) *WordPiece {
-	const file = "tokenizer.json"
-	t := &WordPiece{Size: size, Longest: longest}
-	if l.OptionalJSON(file, t); t.Model.Type == "" {
-		l.vocabulary(t)
-	} else if t.Model.Type != "WordPiece" {
-		l.Check(file, fmt.Errorf("the model is of type %q, want WordPiece", t.Model.Type))
+// WordPiece reads tokenizer.json or, where there is none, vocab.txt, and tokenizer_config.json. A
+// text has at most so many tokens, 0 as tokenizer_config.json says, and no more than positions.
+func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
+	config := l.tokenizerConfig()
+	t, file := &WordPiece{wordPieceModel: usualWordPiece}, tokenizerJSON
+	if l.exists(file) {
+		l.wordPieceFile(t, config, size)
+	} else {
+		file = "vocab.txt"
+		l.vocabulary(t, file, config, size)
+		l.Check(tokenizerConfigJSON, config.isBERT())
 	}
-	for _, name := range []string{"[CLS]", "[SEP]", "[UNK]"} {
-		if _, ok := t.Model.Vocab[name]; !ok {
-			l.Fail("%s: the vocabulary has no %s", l.Path, name)
-		}
+	l.Check(tokenizerConfigJSON, config.agreesWithWordPiece(&t.pipeline))
+	if l.Err != nil {
+		return t
 	}
-	for piece, id := range t.Model.Vocab {
-		if id < 0 || id >= size {
-			l.Fail("%s: token %q is %d, want 0 to %d by vocab_size in config.json", l.Path, piece, id,
-				size-1)
-		}
+	limit := float64(positions)
+	if longest != 0 {
+		limit = min(limit, float64(longest))
+	} else if config.Longest != 0 {
+		limit = min(limit, config.Longest)
 	}
+	if err := t.limit(limit); err != nil {
+		l.Fail("%s: %w", l.Path, err)
+	}
+	l.Check(file, t.check())
 	return t
 }
 
-// vocabulary reads vocab.txt, in which each line is a token.
-func (l *Loader) vocabulary(t *WordPiece) {
-	options := struct {
-		Lower bool  `json:"do_lower_case"`
-		Strip *bool `json:"strip_accents"`
-	}{Lower: true}
-	l.OptionalJSON("tokenizer_config.json", &options)
-	t.Normalizer, t.Model.Vocab = cleaning(options), map[string]int{}
-	for i, line := range strings.Split(string(l.read("vocab.txt")), "\n") {
-		t.Model.Vocab[strings.TrimSuffix(line, "\r")] = i
+func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) {
+	f := tokenizerFile[wordPieceModel]{Model: t.wordPieceModel}
+	l.JSON(tokenizerJSON, &f, wordPieceIdle)
+	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
+		l.Check(tokenizerJSON, t.build(&f, size))
 	}
-	delete(t.Model.Vocab, "") // after the last line
 }
 
-// Encode returns the tokens of a text.
-func (t *WordPiece) Encode(text string) []int {
-	ids := []int{t.Model.Vocab["[CLS]"]}
-	for _, word := range t.words(text) {
-		ids = t.pieces(ids, word)
+// wordPieceIdle are keys of a tokenizer.json, whose tokens nobody decodes.
+var wordPieceIdle = Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil, "decoder": nil}
+
+func (t *WordPiece) build(f *tokenizerFile[wordPieceModel], size int) (err error) {
+	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
+		return err
 	}
-	return append(ids[:min(len(ids), t.Longest-1)], t.Model.Vocab["[SEP]"])
+	t.wordPieceModel = f.Model
+	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
+	return err
 }
 
-// words cuts a text at spaces, and before and after each punctuation mark and Chinese character.
-func (t *WordPiece) words(text string) []string {
-	strip := t.Normalizer.Lower
-	if s := t.Normalizer.Strip; s != nil {
-		strip = *s
+// vocabulary reads a file in which each line is a token.
+func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, size int) {
+	t.Vocab = map[string]int{}
+	for i, line := range strings.Split(string(l.read(file)), "\n") {
+		t.Vocab[strings.TrimSuffix(line, "\r")] = i
 	}
-	if strip {
-		text = norm.NFD.String(text) // accents are characters of their own
+	delete(t.Vocab, "") // after the last line
+	for into, usual := range map[*specialToken]string{&config.Unknown: "[UNK]",
+		&config.Begin: "[CLS]", &config.End: "[SEP]", &config.Pad: "[PAD]", &config.Mask: "[MASK]"} {
+		into.Content = cmp.Or(into.Content, usual)
 	}
-	if t.Normalizer.Lower {
-		text = strings.Map(unicode.ToLower, text)
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case unicode.IsSpace(r):
-			b.WriteByte(' ')
-		case r == utf8.RuneError, unicode.Is(unicode.C, r), strip && unicode.Is(unicode.Mn, r):
-		case unicode.IsPunct(r), r < 128 && unicode.IsSymbol(r),
-			r >= 0x3400 && unicode.Is(unicode.Han, r) && unicode.Is(unicode.Ideographic, r):
-			b.WriteString(" " + string(r) + " ")
-		default:
-			b.WriteRune(r)
+	added := config.merge(nil, t.Vocab)
+	t.Unknown = config.Unknown.Content
+	t.pipeline = pipeline{size: size, normalizers: []normalizer{config.cleaning()},
+		preTokenizers: []preTokenizer{&bertWords{}}}
+	begin, end := config.Begin.Content, config.End.Content
+	for _, name := range []string{begin, end} {
+		if _, ok := t.Vocab[name]; !ok {
+			l.Check(file, fmt.Errorf("the vocabulary has no %s", name))
 		}
 	}
-	return strings.Fields(b.String())
+	t.template = template{[]int{t.Vocab[begin]}, []int{t.Vocab[end]}}
+	l.Check(file, cmp.Or(t.find(added), checkTokens(added, t.Vocab)))
 }
 
-// pieces appends the longest pieces of the vocabulary that make up a word, from the left.
-func (t *WordPiece) pieces(ids []int, word string) []int {
-	if t.Model.Vocab == nil {
+// limit says how many tokens a text may have.
+func (t *WordPiece) limit(tokens float64) error {
+	if fixed := len(t.before) + len(t.after); tokens < max(2, float64(fixed)) {
+		return fmt.Errorf("texts have at most %v tokens, the least of max_position_embeddings and "+
+			"max_seq_length or model_max_length, want at least %d", tokens, max(2, fixed))
+	}
+	t.longest = int(tokens)
+	return nil
+}
+
+// check refuses models that would have no tokens for some texts, or take too long for them.
+func (t *WordPiece) check() error {
+	const longestWord = 1000
+	for piece := range t.Vocab {
+		t.longestPiece = max(t.longestPiece, len(piece))
+	}
+	switch _, ok := t.Vocab[t.Unknown]; {
+	case !ok:
+		return fmt.Errorf("the vocabulary has no %s", t.Unknown)
+	case len(t.before)+len(t.after) == 0:
+		return errors.New("the post_processor adds no token to texts, want [CLS] and [SEP] or others")
+	case t.LongestWord < 1 || t.LongestWord > longestWord:
+		return fmt.Errorf("max_input_chars_per_word is %d, want 1 to %d", t.LongestWord, longestWord)
+	}
+	return nil
+}
+
+// Encode returns the tokens of a text, of a long one the first.
+func (t *WordPiece) Encode(text string) ([]int, error) {
+	ids, err := t.encode(strings.ToValidUTF8(text, "\ufffd"), t.word)
+	if err != nil {
+		return nil, err
+	}
+	return t.around(ids[:min(len(ids), t.longest-len(t.before)-len(t.after))])
+}
+
+// word appends the longest pieces of the vocabulary that make up a word, from the left.
+func (t *WordPiece) word(ids []int, word string) ([]int, error) {
+	if t.Vocab == nil {
 		hash := fnv.New32a()
-		hash.Write([]byte(word))
-		return append(ids, 1+int(hash.Sum32()>>1)%(t.Size-1))
+		_, _ = hash.Write([]byte(word)) // which cannot fail
+		return append(ids, 1+int(hash.Sum32()>>1)%(t.size-1)), nil
 	}
-	const longest = 100 // characters
 	known, prefix, rest := len(ids), "", word
-	for n := len(rest); rest != ""; n-- {
-		if n == 0 || utf8.RuneCountInString(word) > longest {
-			return append(ids[:known], t.Model.Vocab["[UNK]"])
+	n := min(len(rest), t.longestPiece)
+	for ; rest != ""; n-- {
+		if n == 0 || utf8.RuneCountInString(word) > t.LongestWord {
+			return append(ids[:known], t.Vocab[t.Unknown]), nil
 		}
-		if id, ok := t.Model.Vocab[prefix+rest[:n]]; ok {
-			ids, rest, prefix = append(ids, id), rest[n:], "##"
-			n = len(rest) + 1
+		if id, ok := t.Vocab[prefix+rest[:n]]; ok {
+			ids, rest, prefix = append(ids, id), rest[n:], t.Prefix
+			n = min(len(rest), t.longestPiece) + 1
 		}
 	}
-	return ids
+	return ids, nil
 }

@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -24,10 +25,11 @@ type Heat struct {
 }
 
 const (
-	heatSide   = 13 * vg.Centimeter // longer side of one map
-	heatMargin = 2.2 * vg.Centimeter
-	barWidth   = 2.3 * vg.Centimeter // colour bar with its numbers
-	inCells    = 14                  // up to so many columns, the weights are written into the cells
+	heatSide     = 13 * vg.Centimeter // longer side of one map
+	heatMargin   = 2.2 * vg.Centimeter
+	barWidth     = 2.8 * vg.Centimeter // colour bar with its numbers
+	legendHeight = 1.4 * vg.Centimeter
+	inCells      = 14 // up to so many columns, the weights are written into the cells
 )
 
 // Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from
@@ -62,9 +64,7 @@ func (h *Heatmap) Draw(w io.Writer, format Format) error {
 		plots = append(plots, p)
 	}
 	grid := tile(plots)
-	width, height := h.mapSize()
-	width, height = width*vg.Length(len(grid[0])), height*vg.Length(len(grid))
-
+	width, height := h.size()
 	page := format.canvas(width+barWidth, height)
 	canvas := draw.New(page)
 	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Centimeter / 2,
@@ -78,8 +78,7 @@ func (h *Heatmap) Draw(w io.Writer, format Format) error {
 			}
 		}
 	}
-	bar := draw.Crop(canvas, width+vg.Centimeter/4, -vg.Centimeter/4, height*0.15, -height*0.15)
-	colourBar(colours).Draw(bar)
+	h.scale(draw.Crop(canvas, width+vg.Centimeter/4, 0, 0, 0), colours)
 	_, err = page.WriteTo(w)
 	return err
 }
@@ -105,20 +104,74 @@ func heatColours(top float64) (palette.ColorMap, error) {
 	return m, nil
 }
 
-// tile arranges plots in rows, at most three wide.
-func tile(plots []*plot.Plot) [][]*plot.Plot {
-	cols := min(3, len(plots))
-	if len(plots) == 4 {
+// What stands for no weight. Both are far from all colours of weights.
+var (
+	maskedColour = color.Gray{208}
+	nanColour    = color.NRGBA{213, 94, 0, 255}
+)
+
+// scale draws the colours of weights, and below them the others.
+func (h *Heatmap) scale(c draw.Canvas, colours palette.ColorMap) {
+	margin := 0.15 * (c.Max.Y - c.Min.Y)
+	below := max(margin, legendHeight)
+	above := max(2*margin-below, vg.Centimeter/2)
+	colourBar(colours).Draw(draw.Crop(c, 0, -vg.Centimeter/4, below, -above))
+	h.legend(draw.Crop(c, 0, 0, vg.Centimeter/4, 0))
+}
+
+// legend explains below the colour bar what has none of its colours.
+func (h *Heatmap) legend(c draw.Canvas) {
+	style, at := plot.New().Legend.TextStyle, c.Min
+	for _, e := range []struct {
+		name   string
+		colour color.Color
+		there  func(*Cells) bool
+	}{{"NaN", nanColour, (*Cells).anyNaN}, {"masked", maskedColour, (*Cells).anyMasked}} {
+		if !slices.ContainsFunc(h.Maps, func(m Heat) bool { return e.there(&m.Cells) }) {
+			continue
+		}
+		side := vg.Points(8)
+		square := vg.Rectangle{Min: at, Max: vg.Point{X: at.X + side, Y: at.Y + side}}
+		c.SetColor(e.colour)
+		c.Fill(square.Path())
+		c.FillText(style, vg.Point{X: at.X + side + vg.Points(3), Y: at.Y}, e.name)
+		at.Y += vg.Points(12)
+	}
+}
+
+// gridSize is how many maps are above and beside one another: at most three are beside.
+func gridSize(maps int) (rows, cols int) {
+	cols = min(3, maps)
+	if maps == 4 {
 		cols = 2
 	}
-	var grid [][]*plot.Plot
-	for len(plots) > 0 {
-		row := make([]*plot.Plot, cols)
-		copy(row, plots)
-		grid = append(grid, row)
-		plots = plots[min(cols, len(plots)):]
+	return (maps + cols - 1) / cols, cols
+}
+
+// tile arranges plots in rows.
+func tile(plots []*plot.Plot) [][]*plot.Plot {
+	rows, cols := gridSize(len(plots))
+	grid := make([][]*plot.Plot, rows)
+	for r := range grid {
+		grid[r] = make([]*plot.Plot, cols)
+		copy(grid[r], plots[r*cols:])
 	}
 	return grid
+}
+
+// Pixels is the size of a picture of so many maps as PNG.
+func Pixels(maps, queries, keys int, labels []string, at int) float64 {
+	one := Heat{Cells: Cells{Rows: queries, Cols: keys}}
+	h := Heatmap{Maps: slices.Repeat([]Heat{one}, maps), Labels: labels, At: at}
+	width, height := h.size()
+	return (width + barWidth).Dots(dpi) * height.Dots(dpi)
+}
+
+// size is the size of all maps together.
+func (h *Heatmap) size() (width, height vg.Length) {
+	rows, cols := gridSize(len(h.Maps))
+	width, height = h.mapSize()
+	return width * vg.Length(cols), height * vg.Length(rows)
 }
 
 // mapSize is the size of one map with its axes.
@@ -173,12 +226,9 @@ func heatImage(c *Cells, colours palette.ColorMap) (image.Image, error) {
 	img := image.NewRGBA(image.Rect(0, 0, c.cols*dx, c.rows*dy))
 	for i := range c.rows {
 		for j := range c.cols {
-			var fill color.Color = color.Gray{160} // NaN
-			if e := c.at(i, j); e == e {
-				var err error
-				if fill, err = colours.At(math.Sqrt(e)); err != nil {
-					return nil, err
-				}
+			fill, err := c.colour(i, j, colours)
+			if err != nil {
+				return nil, err
 			}
 			for y := range dy {
 				for x := range dx {
@@ -190,14 +240,26 @@ func heatImage(c *Cells, colours palette.ColorMap) (image.Image, error) {
 	return img, nil
 }
 
-// writeWeights writes the numbers into the cells, but for exact zeros.
+// colour is what a cell is filled with.
+func (c *Cells) colour(row, col int, colours palette.ColorMap) (color.Color, error) {
+	switch e := c.at(row, col); {
+	case c.masked(row, col):
+		return maskedColour, nil
+	case e != e:
+		return nanColour, nil
+	default:
+		return colours.At(math.Sqrt(e))
+	}
+}
+
+// writeWeights writes the numbers into the cells of pairs that are not masked.
 func writeWeights(p *plot.Plot, c *Cells, top float64) error {
 	var at plotter.XYLabels
 	for i := range c.rows {
 		for j := range c.cols {
 			number := ""
-			if e := c.at(i, j); e != 0 {
-				number = fmt.Sprintf("%.2f", e)
+			if !c.masked(i, j) {
+				number = fmt.Sprintf("%.2f", c.at(i, j))
 			}
 			at.XYs = append(at.XYs, plotter.XY{X: float64(j), Y: -float64(i)})
 			at.Labels = append(at.Labels, number)
@@ -223,7 +285,7 @@ func colourBar(colours palette.ColorMap) *plot.Plot {
 	p.Add(&plotter.ColorBar{ColorMap: colours, Vertical: true, Colors: 256})
 	p.HideX()
 	p.Y.Padding = 0
-	p.Y.Label.Text = "weight"
+	p.Y.Label.Text = "weight\n(square-root scale)"
 	var ticks plot.ConstantTicks
 	for _, t := range (plot.DefaultTicks{}).Ticks(0, colours.Max()*colours.Max()) {
 		ticks = append(ticks, plot.Tick{Value: math.Sqrt(t.Value), Label: t.Label})

@@ -6,17 +6,43 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/sbinet/npyio/npy"
 )
 
 // header is what the dictionary at the beginning of a file says.
 type header struct {
-	descr   string // type of the elements, as "<f4"
-	fortran bool
-	shape   []int
+	descr     string // type of the elements, as "<f4"
+	element   string // the same without the byte order
+	bigEndian bool
+	fortran   bool // the first dimension is contiguous
+	shape     []int
+}
+
+// index is where the i-th element of the file is, as Python writes it.
+func (h *header) index(i int) string {
+	shape := slices.Clone(h.shape)
+	if h.fortran {
+		slices.Reverse(shape)
+	}
+	index := Index(shape, i)
+	if h.fortran {
+		slices.Reverse(index)
+	}
+	return Tuple(index)
+}
+
+// Tuple prints a shape or an index as Python does.
+func Tuple(items []int) string {
+	text := make([]string, len(items))
+	for i, n := range items {
+		text[i] = strconv.Itoa(n)
+	}
+	if len(text) == 1 {
+		return "(" + text[0] + ",)"
+	}
+	return "(" + strings.Join(text, ", ") + ")"
 }
 
 // The dictionary is a Python literal. NumPy spells it in one way, other programs do in others.
@@ -55,59 +81,60 @@ func parseHeader(text []byte) (h header, err error) {
 	if descr[0] != '[' {
 		descr = descr[1 : len(descr)-1]
 	}
-	h.descr, h.fortran = withOrder(string(descr)), string(fortran) == "True"
-	var ok bool
-	if h.shape, ok = parseShape(string(shape)); !ok {
+	h.descr, h.fortran = string(descr), string(fortran) == "True"
+	h.element, h.bigEndian = byteOrder(h.descr)
+	if h.shape, err = parseShape(string(shape)); errors.Is(err, strconv.ErrRange) {
+		return h, fmt.Errorf("malformed header: shape (%.200s) is too large", shape)
+	} else if err != nil {
 		return h, malformed(text)
 	}
 	return h, nil
 }
 
-// withOrder spells out the byte order of this machine where the type leaves it to that.
-func withOrder(descr string) string {
-	rest, native := strings.CutPrefix(descr, "=")
-	if !native && descr != "f4" && descr != "f8" {
-		return descr
+// byteOrder splits a type into its name and its byte order, which is that of this machine where the
+// type leaves it to that.
+func byteOrder(descr string) (name string, bigEndian bool) {
+	if descr == "" {
+		return "", false
 	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		return "<" + rest
+	switch descr[0] {
+	case '<', '|':
+		return descr[1:], false
+	case '>':
+		return descr[1:], true
 	}
-	return ">" + rest
+	return strings.TrimPrefix(descr, "="), binary.NativeEndian.Uint16([]byte{1, 0}) != 1
 }
 
+var errNoTuple = errors.New("not a tuple")
+
 // parseShape reads the inside of a tuple: "", "5,", "2, 3" or "2, 3,".
-func parseShape(text string) (shape []int, ok bool) {
+func parseShape(text string) (shape []int, err error) {
 	items := strings.Split(text, ",")
 	if last := len(items) - 1; strings.TrimSpace(items[last]) == "" {
 		items = items[:last]
 	} else if last == 0 {
-		return nil, false // "(5)" is a number and no tuple
+		return nil, errNoTuple // "(5)" is a number
 	}
 	if len(items) > mostDimensions {
-		return nil, false
+		return nil, errNoTuple
 	}
 	for _, item := range items {
 		n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(item), "L")) // L: Python 2
 		if err != nil {
-			return nil, false
+			return nil, err
 		}
 		shape = append(shape, n)
 	}
-	return shape, true
+	return shape, nil
 }
 
 // check refuses what this package does not read, and files in which the elements do not take the
 // size that the header says.
-func (h *header) check(want string, types []string, size int64) error {
-	known := false
-	for _, t := range types {
-		known = known || baseType(h.descr) == t
-	}
-	if !known {
+func (h *header) check(want string, takes func(kind) bool, size int64) error {
+	t, known := elementTypes[h.element]
+	if !known || !takes(t.kind) {
 		return fmt.Errorf("elements are %.40q, want %s", h.descr, want)
-	}
-	if h.fortran {
-		return errors.New("array is in Fortran order, want C order (numpy.ascontiguousarray)")
 	}
 	for _, n := range h.shape {
 		if n < 0 {
@@ -115,10 +142,10 @@ func (h *header) check(want string, types []string, size int64) error {
 		}
 	}
 	n := elements(h.shape)
-	if n < 0 || n > math.MaxInt64/8 {
+	if n < 0 || n > math.MaxInt/8 {
 		return fmt.Errorf("malformed header: shape %v is too large", h.shape)
 	}
-	switch need := n * int64(elementSize(h.descr)); {
+	switch need := n * int64(t.size); {
 	case size < need:
 		return fmt.Errorf("truncated: shape %v needs %d bytes, the file has %d", h.shape, need, size)
 	case size > need:
@@ -131,20 +158,28 @@ func (h *header) check(want string, types []string, size int64) error {
 // bytes is the header as NumPy writes it, in version 1.0. Its length is a multiple of 64, so that
 // the elements are aligned when the file is mapped into memory.
 func (h *header) bytes() []byte {
-	var dims strings.Builder
-	for _, n := range h.shape {
-		fmt.Fprintf(&dims, "%d, ", n)
-	}
-	list := strings.TrimSuffix(dims.String(), " ") // (2,) but (2, 3)
-	if len(h.shape) > 1 {
-		list = strings.TrimSuffix(list, ",")
-	}
-	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", h.descr, list)
-	const fixed = len(npy.Magic) + 4
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", h.descr,
+		Tuple(h.shape))
+	const fixed = len(magic) + 4
 	pad := 63 - (fixed+len(dict))%64
 	dict += strings.Repeat(" ", pad) + "\n"
 
-	b := append(npy.Magic[:len(npy.Magic):len(npy.Magic)], 1, 0)
+	b := append([]byte(magic), 1, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(dict)))
 	return append(b, dict...)
+}
+
+// elements is the product of the dimensions, −1 if it overflows.
+func elements(shape []int) int64 {
+	n := int64(1)
+	if slices.Contains(shape, 0) {
+		return 0
+	}
+	for _, d := range shape {
+		if n > math.MaxInt64/int64(d) {
+			return -1
+		}
+		n *= int64(d)
+	}
+	return n
 }

@@ -7,9 +7,7 @@ import (
 	"math"
 )
 
-// Write writes an array of float32 in C order. The library's own writer takes the
-// shape from the type of a Go value, so it cannot write a slice of any other
-// rank than 1.
+// Write writes an array of float32 in C order.
 func Write(w io.Writer, a Array[float32]) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	_, err := b.Write((&header{descr: "<f4", shape: a.Shape}).bytes())

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+)
+
+// pairsFlag is a flag that names a file with something for each pair of a query and a key, and
+// what its dimensions are, if that is said.
+type pairsFlag struct{ name, path, dims string }
+
+func (f *runFlags) maskFlag() pairsFlag { return pairsFlag{"-mask", f.mask, f.maskDims} }
+func (f *runFlags) biasFlag() pairsFlag { return pairsFlag{"-bias", f.bias, f.biasDims} }
+
+// pairDims are the dimensions that a mask or bias may have, in their order.
+var pairDims = []string{"b", "h", "q", "k"}
+
+// alike are the customary ways to read a file of some rank, NumPy's first: dimensions are aligned
+// on the right.
+var alike = map[int][]string{1: {"k"}, 2: {"q,k", "b,k"}, 3: {"h,q,k", "b,q,k"}, 4: {"b,h,q,k"}}
+
+// check finds mistakes in the list of dimensions.
+func (p *pairsFlag) check() error {
+	if p.dims == "" {
+		return nil
+	}
+	if p.path == "" {
+		return usagef("%s-dims needs %s", p.name, p.name)
+	}
+	at := -1
+	names := strings.Split(p.dims, ",")
+	for _, name := range names {
+		next := slices.Index(pairDims, name)
+		if next <= at {
+			return usagef("%s-dims is %q, want some of b,h,q,k in this order, such as b,q,k", p.name, p.dims)
+		}
+		at = next
+	}
+	if names[len(names)-1] != "k" {
+		return usagef("%s-dims is %q, want k at its end: there is something for each key", p.name, p.dims)
+	}
+	return nil
+}
+
+// broadcast views a mask or bias as [b, h, lq, lk]: dimensions are what the flag says, or those on
+// the right if there is one way to see that. Missing ones and ones of length 1 repeat, but for
+// keys.
+func broadcast[T any](p pairsFlag, a npyfile.Array[T], b, h, lq, lk int) (attn.View[T], error) {
+	want := [4]int{b, h, lq, lk}
+	list, err := p.dimsOf(a.Shape, want)
+	if err != nil {
+		return attn.View[T]{}, err
+	}
+	have, fits := spread(list, a.Shape, want)
+	if !fits {
+		return attn.View[T]{}, fmt.Errorf("%s is %s, want %s or a shape that broadcasts to it with "+
+			"all keys; %s-dims says what dimensions are", p.path, dims(a.Shape), dims(want[:]), p.name)
+	}
+	v := attn.BHLD(a.Data, have[0], have[1], have[2], have[3])
+	for i, stride := range []*int{&v.SB, &v.SH, &v.SL} {
+		if have[i] != want[i] {
+			*stride = 0
+		}
+	}
+	v.B, v.H, v.L = b, h, lq
+	return v, nil
+}
+
+// dimsOf is the list of dimensions of a file. More than one customary list that fits, and would
+// give other pairs, is an error.
+func (p *pairsFlag) dimsOf(shape []int, want [4]int) (string, error) {
+	if p.dims != "" {
+		return p.dims, nil
+	}
+	var fitting []string
+	for _, list := range alike[len(shape)] {
+		if _, fits := spread(list, shape, want); fits {
+			fitting = append(fitting, list)
+		}
+	}
+	if len(fitting) > 1 && shape[0] > 1 {
+		return "", fmt.Errorf("%s is %s, which may be %s: say with %s-dims which is meant", p.path,
+			dims(shape), strings.Join(fitting, " or "), p.name)
+	}
+	if lists := alike[len(shape)]; lists != nil {
+		return lists[0], nil
+	}
+	return "", nil
+}
+
+// spread is a shape with a dimension of 1 where the list has none, and whether it can repeat to
+// what is wanted.
+func spread(list string, shape []int, want [4]int) (have [4]int, fits bool) {
+	have = [4]int{1, 1, 1, 1}
+	names := strings.Split(list, ",")
+	if len(names) != len(shape) || list == "" {
+		return have, false
+	}
+	for i, name := range names {
+		d := slices.Index(pairDims, name)
+		have[d] = shape[i]
+		if shape[i] != want[d] && (shape[i] != 1 || name == "k") {
+			return have, false
+		}
+	}
+	return have, true
+}

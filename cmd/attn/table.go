@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// table prints for people, in 100 columns; it is Markdown, too.
+func (b *benchmark) table(w io.Writer) {
+	fmt.Fprintf(w, "%s, %d usable, %s/%s, %s\n", b.CPU, min(b.NumCPU, b.Procs), b.GOOS, b.GOARCH, b.Go)
+	for _, r := range b.Reports {
+		r.limits(w)
+		threads := 0
+		for _, c := range r.Results {
+			if c.Threads != threads {
+				threads = c.Threads
+				fmt.Fprintf(w, "\n%s, threads: %d\n\n", r.Implementation, threads)
+				fmt.Fprintf(w, row, "case", "time", "rate", "limit", "percent", "at its clock")
+				fmt.Fprintln(w, "|---------------------------|-----------:|---------------:"+
+					"|-------------:|--------:|--------------:|")
+			}
+			fmt.Fprintf(w, row, c.Case, duration(c.Nanoseconds), fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit),
+				fmt.Sprintf("%-4s %7.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent),
+				c.atItsClock())
+		}
+	}
+	b.shapes(w)
+}
+
+// row is a row of the table, whose limit has the unit of the rate.
+const row = "| %-25s | %10s | %14s | %12s | %7s | %13s |\n"
+
+// limits prints those of one thread.
+func (r *report) limits(w io.Writer) {
+	m := &r.Machine
+	fmt.Fprintf(w, "\n%s, limits of one thread:\n\n", r.Implementation)
+	fmt.Fprintf(w, "- multiply-adds: %.1f GFLOP/s, %.3g a cycle at %.2f GHz (%s)\n", m.FMA, m.PerCycle,
+		m.Clock, m.Vectors)
+	fmt.Fprintf(w, "- 8-bit integers: %.1f GOP/s (%s)\n", m.Integers, m.IntegersWith)
+	fmt.Fprintf(w, "- reading, GB/s: %s (%s)\n", m.rates("L1", "L2", "L3", "DRAM"),
+		strings.ReplaceAll(m.rates("DRAM, 8 streams", "DRAM, huge pages"), "DRAM, ", ""))
+}
+
+// rates are those of reading that were measured.
+func (m *machine) rates(levels ...string) string {
+	var read []string
+	for _, level := range levels {
+		if rate, measured := m.Read[level]; measured {
+			read = append(read, fmt.Sprintf("%s %.1f", level, rate))
+		}
+	}
+	return strings.Join(read, ", ")
+}
+
+// shapes prints those of the cases, which all cases of one name before a comma share.
+func (b *benchmark) shapes(w io.Writer) {
+	fmt.Fprintf(w, "\nShapes: batch B, heads H, of keys and values KV; queries and keys L, keys Lk; "+
+		"dimension D\n\n")
+	printed := map[string]bool{}
+	for _, r := range b.Reports {
+		for _, c := range r.Results {
+			name, _, _ := strings.Cut(c.Case, ",")
+			if !printed[name] {
+				printed[name] = true
+				fmt.Fprintf(w, "- %s: %s\n", name, c.Shape)
+			}
+		}
+	}
+}
+
+// atItsClock prints the per cent, if memory is not the limit.
+func (r *result) atItsClock() string {
+	switch {
+	case r.AtItsClock == 0:
+		return ""
+	case r.busy():
+		return fmt.Sprintf("%.1f %%, busy", r.AtItsClock)
+	}
+	return fmt.Sprintf("%.1f %%", r.AtItsClock)
+}
+
+// duration prints nanoseconds with three digits or more.
+func duration(ns float64) string {
+	switch {
+	case ns < 1e4:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e6:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	case ns < 1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.2f s", ns/1e9)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+)
+
+// configFile is config.json. Pointers are nil for null.
+type configFile struct {
+	ModelType     string           `json:"model_type"`
+	Architectures []string         `json:"architectures"`
+	Layers        int              `json:"num_hidden_layers"`
+	Dim           int              `json:"hidden_size"`
+	Heads         int              `json:"num_attention_heads"`
+	KVHeads       *int             `json:"num_key_value_heads"`
+	HeadDim       *int             `json:"head_dim"`
+	FFN           int              `json:"intermediate_size"`
+	Vocab         int              `json:"vocab_size"`
+	Epsilon       float64          `json:"rms_norm_eps"`
+	Tied          bool             `json:"tie_word_embeddings"`
+	Activation    string           `json:"hidden_act"`
+	AttentionBias bool             `json:"attention_bias"`
+	FFNBias       bool             `json:"mlp_bias"`
+	Window        *int             `json:"sliding_window"`
+	UseWindow     *bool            `json:"use_sliding_window"`
+	LayerTypes    []string         `json:"layer_types"`
+	Stop          folder.OneOrMore `json:"eos_token_id"`
+	Theta         *float64         `json:"rope_theta"`
+	Scaling       *scaling         `json:"rope_scaling"`
+	Rope          *scaling         `json:"rope_parameters"` // where newer files keep both
+}
+
+// standard is what a type of model means by what its config.json leaves out.
+func standard(modelType string) (f configFile, err error) {
+	f = configFile{Epsilon: 1e-6, Activation: "silu"}
+	switch modelType {
+	case "llama":
+		f.Stop = folder.OneOrMore{2}
+	case "mistral":
+		f.Stop, f.KVHeads, f.Window = folder.OneOrMore{2}, new(8), new(4096)
+	case "qwen2":
+		f.KVHeads, f.UseWindow = new(32), new(false)
+	default:
+		err = fmt.Errorf("model_type is %q, want llama, mistral or qwen2", modelType)
+	}
+	return f, err
+}
+
+// readConfig reads config.json and what generation_config.json says instead of it.
+func readConfig(l *folder.Loader) config {
+	const file, generation = "config.json", "generation_config.json"
+	var kind struct {
+		ModelType string `json:"model_type"`
+	}
+	l.JSON(file, &kind, folder.AnyKey)
+	f, err := standard(kind.ModelType)
+	l.Check(file, err)
+	l.JSON(file, &f, idleConfig)
+	c, err := f.config()
+	l.Check(file, err)
+	l.Check(file, c.checkStop())
+	said := struct {
+		Stop folder.OneOrMore `json:"eos_token_id"`
+	}{c.Stop}
+	l.OptionalJSON(generation, &said, idleGeneration)
+	if len(said.Stop) > 0 {
+		c.Stop = said.Stop
+		l.Check(generation, c.checkStop())
+	}
+	return c
+}
+
+// checkStop refuses tokens that never come.
+func (c *config) checkStop() error {
+	for _, token := range c.Stop {
+		if token < 0 || token >= c.Vocab {
+			return fmt.Errorf("eos_token_id is %d, want 0 to %d by vocab_size", token, c.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// config is the model that a file means. What this engine would compute wrongly is an error.
+func (f *configFile) config() (config, error) {
+	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
+		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
+		Stop: f.Stop, Theta: 10000, FFNBias: f.FFNBias && f.ModelType == "llama",
+		OutBias: f.AttentionBias && f.ModelType == "llama"}
+	c.QKVBias = c.OutBias || f.ModelType == "qwen2"
+	if f.KVHeads != nil {
+		c.KVHeads = *f.KVHeads
+	}
+	if f.HeadDim != nil {
+		c.HeadDim = *f.HeadDim
+	}
+	err := folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
+		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
+		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
+	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.rotations} {
+		if err == nil {
+			err = step(&c)
+		}
+	}
+	return c, err
+}
+
+func (f *configFile) checkShape(c *config) error {
+	switch {
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("num_attention_heads is %d, want a multiple of num_key_value_heads, %d",
+			c.Heads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("head_dim is %d, want an even number: rotations take pairs", c.HeadDim)
+	case !(c.Epsilon >= 0):
+		return fmt.Errorf("rms_norm_eps is %v, want 0 or more", c.Epsilon)
+	}
+	return nil
+}
+
+// checkLayers refuses layers of other kinds.
+func (f *configFile) checkLayers(*config) error {
+	for _, name := range f.Architectures {
+		// the second is in some of the oldest folders
+		if !slices.Contains([]string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM",
+			"Qwen2ForCausalLM"}, name) {
+			return fmt.Errorf("architectures has %q, want LlamaForCausalLM, MistralForCausalLM or "+
+				"Qwen2ForCausalLM", name)
+		}
+	}
+	for _, kind := range f.LayerTypes {
+		if kind != "full_attention" {
+			return fmt.Errorf("layer_types has %q, want full_attention only", kind)
+		}
+	}
+	// Models of type mistral have their window whatever use_sliding_window says.
+	off := f.UseWindow != nil && !*f.UseWindow && f.ModelType != "mistral"
+	if f.Window != nil && !off {
+		return fmt.Errorf("sliding_window is %d, want null: this engine shows every token all "+
+			"before it; left out, it is 4096 for mistral", *f.Window)
+	}
+	if f.Activation != "silu" {
+		return fmt.Errorf("hidden_act is %q, want silu", f.Activation)
+	}
+	return nil
+}
+
+// rotations takes rope_theta and its scaling from where a file has them.
+func (f *configFile) rotations(c *config) error {
+	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, &scaling{})
+	switch {
+	case f.Scaling != nil && f.Rope != nil:
+		return errors.New("rope_scaling and rope_parameters are both there, want one of them")
+	case f.Theta != nil && s.Theta != nil && *f.Theta != *s.Theta:
+		return fmt.Errorf("rope_theta is %v, and %v beside its scaling, want one number", *f.Theta,
+			*s.Theta)
+	case f.Rope != nil:
+		name = "rope_parameters"
+	}
+	c.Scaling, c.Theta = *s, *cmp.Or(f.Theta, s.Theta, new(10000.0))
+	if c.Theta < 1 {
+		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
+	}
+	if err := c.Scaling.complete(); err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	return nil
+}
+
+// complete refuses rotations that are stretched in other ways.
+func (s *scaling) complete() error {
+	if s.Type != "" && s.OldType != "" && s.Type != s.OldType {
+		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
+	}
+	s.Type = cmp.Or(s.Type, s.OldType)
+	llama3, linear := s.Type == "llama3", s.Type == "linear"
+	switch {
+	case s.Type == "" && s.Factor != 0:
+		return fmt.Errorf("has factor %v without a rope_type, want llama3 or linear", s.Factor)
+	case !llama3 && !linear && s.Type != "" && s.Type != "default":
+		return fmt.Errorf("is of type %q, want llama3 or linear", s.Type)
+	case (llama3 || linear) && s.Factor < 1:
+		return fmt.Errorf("of type %s has factor %v, want 1 or more", s.Type, s.Factor)
+	case llama3 && !(s.Low > 0 && s.High > s.Low && s.Original > 0):
+		return fmt.Errorf("of type llama3 has low_freq_factor %v, high_freq_factor %v and "+
+			"original_max_position_embeddings %v, want numbers above 0, the second above the first", s.Low,
+			s.High, s.Original)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import "github.com/seed-1415985d/attn/examples/internal/folder"
+
+// idleConfig are the keys of config.json that do not change what a Llama, Mistral or Qwen2 computes
+// in transformers. Where a key asks for something else with other values, those without are listed.
+var idleConfig = folder.Idle{
+	// about the file and who wrote it
+	"_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil, "transformers_version": nil,
+	"transformers.js_config": nil, "unsloth_fixed": nil, "unsloth_version": nil, "leave_empty": nil,
+	"is_llama_config": {"true"}, "activation": {`"swiglu"`}, "tokenizer_class": nil,
+	// how it is computed elsewhere
+	"torch_dtype": nil, "dtype": nil, "use_bfloat16": nil, "use_cache": nil, "pretraining_tp": nil,
+	"_attn_implementation": nil, "attn_implementation": nil, "_attn_implementation_autoset": nil,
+	"_attn_implementation_internal": nil, "_flash_attn_2_enabled": nil, "torchscript": nil,
+	"tf_legacy_loss": nil, "chunk_size_feed_forward": nil, "output_attentions": nil,
+	"output_hidden_states": nil, "return_dict": nil, "use_return_dict": nil,
+	// training
+	"attention_dropout": nil, "attn_pdrop": nil, "embd_pdrop": nil, "resid_pdrop": nil,
+	"hidden_dropout": nil, "initializer_range": nil, "gradient_checkpointing": nil,
+	"neftune_noise_alpha": nil,
+	// other tasks than the next token
+	"finetuning_task": nil, "id2label": nil, "label2id": nil, "num_labels": nil, "problem_type": nil,
+	"task_specific_params": nil,
+	// bounds that nobody keeps, and tokens that the tokenizer has, too
+	"max_position_embeddings": nil, "max_sequence_length": nil, "model_max_length": nil,
+	"max_window_layers": nil, "bos_token_id": nil, "pad_token_id": nil, "sep_token_id": nil,
+	"unk_token_id": nil,
+	// how tokens are drawn: the command line says it
+	"do_sample": nil, "temperature": nil, "top_k": nil, "top_p": nil, "typical_p": nil,
+	"repetition_penalty": nil, "max_length": nil, "max_new_tokens": nil, "num_return_sequences": nil,
+	"return_dict_in_generate": nil, "output_scores": nil, "length_penalty": nil,
+	"early_stopping": nil, "diversity_penalty": nil, "remove_invalid_values": nil,
+	"prefix": {`""`}, "encoder_no_repeat_ngram_size": {"0"}, "decoder_start_token_id": {},
+	"min_length": {"0"}, "no_repeat_ngram_size": {"0"}, "num_beams": {"1"}, "num_beam_groups": {"1"},
+	"bad_words_ids": {}, "suppress_tokens": {}, "begin_suppress_tokens": {},
+	"forced_bos_token_id": {}, "forced_eos_token_id": {}, "exponential_decay_length_penalty": {},
+	// other models
+	"quantization_config": {}, "compression_config": {}, "auto_map": {}, "pruned_heads": {"{}"},
+	"is_decoder": {"false", "true"}, "is_encoder_decoder": {"false"}, "tie_encoder_decoder": {"false"},
+	"add_cross_attention": {"false"}, "cross_attention_hidden_size": {},
+	"partial_rotary_factor": {"1", "1.0"}, "rope_interleaved": {"false"}, "use_mrope": {"false"},
+	"dual_chunk_attention_config": {}, "per_layer_config": {"{}"},
+
+	"rope_parameters.partial_rotary_factor": {"1", "1.0"},
+	"rope_scaling.partial_rotary_factor":    {"1", "1.0"},
+}
+
+// idleGeneration are those of generation_config.json: what draws tokens is on the command line.
+var idleGeneration = folder.Idle{
+	"_from_model_config": nil, "transformers_version": nil, "bos_token_id": nil, "pad_token_id": nil,
+	"use_cache": nil, "cache_implementation": nil, "cache_config": nil, "return_legacy_cache": nil,
+	"prefill_chunk_size": nil, "disable_compile": nil, "compile_config": nil, "low_memory": nil,
+	"output_attentions": nil, "output_hidden_states": nil, "output_scores": nil, "output_logits": nil,
+	"return_dict_in_generate": nil, "num_return_sequences": nil, "trust_remote_code": nil,
+
+	"do_sample": nil, "temperature": nil, "top_k": nil, "top_p": nil, "min_p": nil, "top_h": nil,
+	"typical_p": nil, "epsilon_cutoff": nil, "eta_cutoff": nil, "repetition_penalty": nil,
+	"max_length": nil, "max_new_tokens": nil, "max_time": nil, "renormalize_logits": nil,
+	"remove_invalid_values": nil, "length_penalty": nil, "early_stopping": nil,
+	"diversity_penalty": nil, "user_token_id": nil, "assistant_token_id": nil, "max_window_size": nil,
+	"chat_format": nil,
+
+	"is_assistant": nil, "num_assistant_tokens": nil, "num_assistant_tokens_schedule": nil,
+	"assistant_confidence_threshold": nil, "prompt_lookup_num_tokens": nil,
+	"max_matching_ngram_size": nil, "assistant_lookbehind": nil, "target_lookbehind": nil,
+	"assistant_early_exit": nil,
+
+	"min_length": {"0"}, "min_new_tokens": {"0"}, "num_beams": {"1"}, "num_beam_groups": {"1"},
+	"no_repeat_ngram_size": {"0"}, "encoder_no_repeat_ngram_size": {"0"},
+	"encoder_repetition_penalty": {"1", "1.0"}, "guidance_scale": {"1", "1.0"}, "penalty_alpha": {"0"},
+	"token_healing": {"false"}, "suppress_tokens": {"[]"}, "begin_suppress_tokens": {"[]"},
+	"bad_words_ids": {"[]"}, "stop_strings": {"[]"}, "dola_layers": {}, "force_words_ids": {},
+	"constraints": {}, "forced_bos_token_id": {}, "forced_eos_token_id": {}, "forced_decoder_ids": {},
+	"exponential_decay_length_penalty": {}, "sequence_bias": {}, "watermarking_config": {},
+	"decoder_start_token_id": {},
+}
+
+// idleTensors are angles that are computed here, and a last matrix beside the one that it is tied
+// to.
+var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight"}

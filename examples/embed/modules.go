@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+// sentence is what the files of sentence-transformers say: how texts become tokens, and the rows of
+// their tokens embeddings.
+type sentence struct {
+	prompt  string // before each text
+	lower   bool   // texts, before the tokenizer has them
+	longest int    // of a text in tokens; 0 is as the tokenizer says
+	modes   pooling
+	steps   []step
+}
+
+// step is what happens to a pooled row: a layer, or without one it gets length 1.
+type step struct{ *dense }
+
+// usual is for models without such files.
+func usual() sentence { return sentence{modes: pooling{"mean"}, steps: []step{{}}} }
+
+// module is an entry of modules.json.
+type module struct {
+	Index int    `json:"idx"`
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Type  string `json:"type"`
+}
+
+// kind is the last part of the type, whose other parts have changed over time.
+func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:] }
+
+// readSentence reads the files for a model with rows of some width. Without modules.json there are
+// a Transformer, a Pooling and a Normalize.
+func readSentence(l *folder.Loader, width int) sentence {
+	const file = "modules.json"
+	s, list := usual(), []module(nil)
+	l.OptionalJSON(file, &list, folder.Idle{"kwargs": {"[]"}})
+	if list == nil {
+		list = []module{{Type: "Transformer"}, {Type: "Pooling"}, {Type: "Normalize"}}
+	} else {
+		l.Check(file, checkModules(list))
+	}
+	s.steps = nil
+	s.readTexts(l)
+	for _, m := range list {
+		switch m.kind() {
+		case "Pooling":
+			width = s.readPooling(l, m.Path, width)
+		case "Dense":
+			var d *dense
+			d, width = readDense(l, m.Path, width)
+			s.steps = append(s.steps, step{d})
+		case "Normalize":
+			s.steps = append(s.steps, step{})
+		}
+	}
+	return s
+}
+
+// checkModules refuses lists that do something else than a Transformer, a Pooling, and any number
+// of Dense and Normalize.
+func checkModules(list []module) error {
+	for i, m := range list {
+		kinds := [][]string{{"Transformer"}, {"Pooling"}, {"Dense", "Normalize"}}[min(i, 2)]
+		switch {
+		case m.Index != i || !slices.Contains(kinds, m.kind()):
+			return fmt.Errorf("module %d has idx %d and type %q, want idx %d and %s", i, m.Index, m.Type, i,
+				strings.Join(kinds, " or "))
+		case (i == 0) != (m.Path == "") || i > 0 && !filepath.IsLocal(m.Path):
+			return fmt.Errorf("module %d has path %q, want none for the first, and for others a folder "+
+				"within this one", i, m.Path)
+		}
+	}
+	if len(list) < 2 {
+		return fmt.Errorf("there are %d modules, want at least a Transformer and a Pooling", len(list))
+	}
+	return nil
+}
+
+// readTexts reads what happens to texts before the model has their tokens.
+func (s *sentence) readTexts(l *folder.Loader) {
+	var limits struct {
+		Longest *int `json:"max_seq_length"`
+		Lower   bool `json:"do_lower_case"`
+	}
+	const file = "sentence_bert_config.json"
+	l.OptionalJSON(file, &limits, folder.Idle{"transformer_task": {`"feature-extraction"`},
+		"module_output_name": {`"token_embeddings"`}, "unpad_inputs": nil, "model_args": {"{}"},
+		"modality_config":   {`{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`},
+		"processing_kwargs": {"{}"}, "tokenizer_args": {"{}"}, "config_args": {"{}"}})
+	s.lower = limits.Lower
+	if limits.Longest != nil {
+		s.longest = *limits.Longest
+		l.Check(file, folder.Sizes([]string{"max_seq_length"}, s.longest))
+	}
+	var texts struct {
+		Prompts map[string]string `json:"prompts"`
+		Default *string           `json:"default_prompt_name"`
+	}
+	const prompts = "config_sentence_transformers.json"
+	l.OptionalJSON(prompts, &texts, folder.Idle{"__version__": nil, "similarity_fn_name": nil,
+		"model_type": {`"SentenceTransformer"`}})
+	if texts.Default != nil {
+		var ok bool
+		if s.prompt, ok = texts.Prompts[*texts.Default]; !ok {
+			l.Check(prompts, fmt.Errorf("default_prompt_name is %q, want one of prompts", *texts.Default))
+		}
+	}
+}
+
+// prepare makes a text what the tokenizer gets.
+func (s *sentence) prepare(text string) string {
+	if text = s.prompt + text; s.lower {
+		return cases.Lower(language.Und).String(text)
+	}
+	return text
+}
+
+// dense is a layer after the pooling.
+type dense struct {
+	folder.Linear
+	tanh bool
+}
+
+// readDense also returns the width of its rows.
+func readDense(l *folder.Loader, path string, width int) (*dense, int) {
+	var c struct {
+		In         int    `json:"in_features"`
+		Out        int    `json:"out_features"`
+		Bias       bool   `json:"bias"`
+		Activation string `json:"activation_function"`
+	}
+	c.Bias, c.Activation = true, "Tanh"
+	file := filepath.Join(path, "config.json")
+	l.JSON(file, &c, folder.Idle{"module_input_name": {`"sentence_embedding"`},
+		"module_output_name": {`"sentence_embedding"`}})
+	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
+	activation := c.Activation[strings.LastIndex(c.Activation, ".")+1:]
+	switch {
+	case activation != "Tanh" && activation != "Identity":
+		l.Check(file, fmt.Errorf("activation_function is %q, want Tanh or Identity", c.Activation))
+	case c.In != width:
+		l.Check(file, fmt.Errorf("in_features is %d, want %d as the module before has them", c.In, width))
+	}
+	if l.Err != nil {
+		return nil, 0
+	}
+	inner := &folder.Loader{Path: filepath.Join(l.Path, path), Int8: l.Int8}
+	inner.Open()
+	defer inner.Close()
+	kind := attn.F32
+	if l.Int8 {
+		kind = attn.I8
+	}
+	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),
+		activation == "Tanh"}
+	inner.CheckUsed()
+	l.Err, l.Packed = inner.Err, l.Packed+inner.Packed
+	return d, c.Out
+}

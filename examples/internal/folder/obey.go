@@ -1,0 +1,157 @@
+package folder
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Idle are keys of a file that change nothing an engine computes, with all that is below them: a
+// key below others stands after theirs and a dot. nil is for any value; otherwise only these
+// values, as JSON, have no effect. null is always one of them, as if the key were not there.
+type Idle map[string][]string
+
+// AnyKey is for a first look at a file, which is then read with a list.
+var AnyKey = Idle{"*": nil}
+
+// Obey reads JSON into what it fills. A key of an object is obeyed if the object becomes a struct
+// with a field of its name, or known to be without effect; others are errors that name key and
+// value, since what they ask for would be left out. Maps have any keys. A type with an
+// UnmarshalJSON of its own sees to its keys there, with an Obey for what they depend on.
+func Obey(data []byte, into any, idle Idle) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("want JSON as published models have it: %w", err)
+	}
+	return idle.check(data, reflect.TypeOf(into), "", "")
+}
+
+// check looks at all objects in data, which became a t. The place at is for people, and path,
+// without indices, for Idle.
+func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
+	t = plain(t)
+	if !keyed(t) || isNull(data) {
+		return nil
+	}
+	element := func(key string, value json.RawMessage) error {
+		return idle.check(value, t.Elem(), join(at, key), path)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		fields := fieldsOf(t)
+		element = func(key string, value json.RawMessage) error {
+			if field, ok := fields[key]; ok {
+				return idle.check(value, field, join(at, key), join(path, key))
+			}
+			return idle.allow(join(path, key), join(at, key), value)
+		}
+	case reflect.Slice, reflect.Array:
+		return elements(data, func(i int, value json.RawMessage) error {
+			return idle.check(value, t.Elem(), fmt.Sprintf("%s[%d]", at, i), path)
+		})
+	}
+	return members(data, at, element)
+}
+
+// allow says whether a key that nobody obeys may stand in a file.
+func (idle Idle) allow(path, at string, value json.RawMessage) error {
+	values, ok := idle[path]
+	if _, all := idle["*"]; all {
+		return nil
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("key %q is %s, want only keys that are known here", at, short(value))
+	case values == nil || isNull(value) || slices.Contains(values, compact(value)):
+		return nil
+	}
+	return fmt.Errorf("%s is %s, want %s", at, short(value),
+		strings.Join(append(slices.Clone(values), "null"), " or "))
+}
+
+// plain is the type that pointers lead to.
+func plain(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// keyed says whether objects with fields of their own are in values of a type.
+func keyed(t reflect.Type) bool {
+	switch t = plain(t); {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return false
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map:
+		return keyed(t.Elem())
+	}
+	return t.Kind() == reflect.Struct
+}
+
+// fieldsOf are the types of a struct's fields by their keys: those of tags, or names in lower case.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if key == "" {
+			key = strings.ToLower(f.Name)
+		}
+		if f.IsExported() && !f.Anonymous && key != "-" {
+			fields[key] = f.Type
+		}
+	}
+	return fields
+}
+
+// members visits what is in an object, whose keys must be different: who reads one of two values
+// overlooks the other.
+func members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	seen := map[string]bool{}
+	_, err := d.Token() // the brace; that the JSON is valid has been checked
+	for err == nil && d.More() {
+		var value json.RawMessage
+		var key json.Token
+		key, err = d.Token()
+		if name, _ := key.(string); err == nil && seen[name] {
+			err = fmt.Errorf("key %q is there twice, want it once", join(at, name))
+		} else if err = errors.Join(err, d.Decode(&value)); err == nil {
+			seen[name] = true
+			err = visit(name, value)
+		}
+	}
+	return err
+}
+
+// elements visits what is in a list.
+func elements(data []byte, visit func(i int, value json.RawMessage) error) error {
+	var list []json.RawMessage
+	err := json.Unmarshal(data, &list)
+	for i := 0; i < len(list) && err == nil; i++ {
+		err = visit(i, list[i])
+	}
+	return err
+}
+
+func join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
+
+func isNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
+
+func compact(value json.RawMessage) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, value) // which is valid
+	return b.String()
+}
+
+// short is a value as an error shows it.
+func short(value json.RawMessage) string {
+	const most = 100
+	text := []rune(compact(value))
+	if len(text) > most {
+		text = append(text[:most], '…')
+	}
+	return string(text)
+}

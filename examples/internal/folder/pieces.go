@@ -1,0 +1,78 @@
+package folder
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dlclark/regexp2"
+)
+
+// piece is a part of a text: an added token, or text for the next stage.
+type piece struct {
+	text  string
+	token *addedToken // nil for text
+	first bool        // the text begins with it
+}
+
+// cut returns the parts of a piece of text that end at each of some places, without empty ones.
+func (p piece) cut(ends ...int) (parts []piece) {
+	at := 0
+	for _, end := range append(ends, len(p.text)) {
+		if end > at {
+			parts = append(parts, piece{text: p.text[at:end], first: p.first && at == 0})
+			at = end
+		}
+	}
+	return parts
+}
+
+// splitter cuts texts before and after what matches a regular expression. Its engine goes back and
+// tries again, which may take longer than the world is old, so that it has limits.
+type splitter struct {
+	*regexp2.Regexp
+	limit time.Duration // of one match, and of a text together with its length
+}
+
+// matchLimit is more than the patterns of published models need for a match in megabytes.
+const matchLimit = 2 * time.Second
+
+// timeFor is how long a text of so many bytes may take.
+func timeFor(limit time.Duration, bytes int) time.Duration {
+	return limit + time.Duration(bytes)*20*time.Microsecond
+}
+
+// newSplitter compiles a pattern.
+func newSplitter(pattern string, limit time.Duration) (*splitter, error) {
+	const longest = 10_000
+	if len(pattern) > longest {
+		return nil, fmt.Errorf("the pattern has %d bytes, want at most %d", len(pattern), longest)
+	}
+	re, err := regexp2.Compile(pattern, regexp2.None)
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = limit
+	return &splitter{re, limit}, nil
+}
+
+// split cuts a piece.
+func (s *splitter) split(p piece) ([]piece, error) {
+	runes, start, limit := []rune(p.text), time.Now(), timeFor(s.limit, len(p.text))
+	at, bytes := 0, 0 // the same place
+	var ends []int
+	end := func(rune int) {
+		bytes += len(string(runes[at:rune]))
+		at, ends = rune, append(ends, bytes)
+	}
+	m, err := s.FindRunesMatch(runes)
+	for err == nil && m != nil && time.Since(start) < limit {
+		end(m.Index)
+		end(m.Index + m.Length)
+		m, err = s.FindNextMatch(m)
+	}
+	if err != nil || m != nil { // the only error is that a match took more than limit
+		return nil, fmt.Errorf("the pattern %q takes more than %v for a text of %d letters, want one "+
+			"that takes less", s.String(), limit, len(runes))
+	}
+	return p.cut(ends...), nil
+}
