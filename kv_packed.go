@@ -131,6 +131,12 @@ func elements[T any](x []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/int(unsafe.Sizeof(e)))
 }
 
+// rawBytes is elements as memory.
+func rawBytes[T any](x []T) []byte {
+	var e T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
+}
+
 // close gives the memory back.
 func (s *packedKV) close() error {
 	m := s.memory
