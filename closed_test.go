@@ -2,9 +2,11 @@ package attn
 
 import (
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"testing"
+	"testing/iotest"
 )
 
 // poolOperands is what calls by way of a pool take.
@@ -77,7 +79,7 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul"} // MatMul: see the tests of matrices
+	known := []string{"Close", "MatMul", "PackMatrix"} // of matrices: see their tests
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}
@@ -177,6 +179,9 @@ func TestClosedCache(t *testing.T) {
 		readK, readV := BHLD(nans(2*8), 1, 2, 1, 8), BHLD(nans(2*8), 1, 2, 1, 8)
 		for name, call := range map[string]func() error{
 			"Append":   func() error { return c.Append(v, k) },
+			"Grow":     func() error { return c.Grow(1 << 10) },
+			"Load":     func() error { _, err := c.Load(iotest.ErrReader(errBroken)); return err },
+			"Save":     func() error { _, err := c.Save(io.Discard); return err },
 			"Truncate": func() error { return c.Truncate(0) },
 			"Read":     func() error { return c.Read(readK, readV, 0) },
 			"Attend":   func() error { return c.Attend(dst, q, nil) },

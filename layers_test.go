@@ -16,7 +16,7 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_typed
+		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_file matmul_typed
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},

@@ -341,13 +341,17 @@ func TestSequenceFileCorrupted(t *testing.T) {
 	}
 }
 
-// repair makes the checksums of a file right, as far as it goes.
-func repair(file []byte, page int) {
+// repair makes the checksums of a file right, as far as it goes: of the header, and of parts of
+// these sizes, of which the last one repeats.
+func repair(file []byte, parts ...int) {
 	table, sum := crc32.MakeTable(crc32.Castagnoli), uint32(0)
-	for n := headerSize - 4; len(file) >= n+4; n = page {
+	for n := headerSize - 4; len(file) >= n+4; {
 		sum = crc32.Update(sum, table, file[:n])
 		binary.LittleEndian.PutUint32(file[n:], sum)
 		file = file[n+4:]
+		if n = parts[0]; len(parts) > 1 {
+			parts = parts[1:]
+		}
 	}
 }
 
