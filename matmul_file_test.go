@@ -74,7 +74,7 @@ func TestMatrixFile(t *testing.T) {
 			if at := uintptr(unsafe.Pointer(&m.data[0])); at%64 != 0 {
 				t.Errorf("%s: elements begin at %#x, want a multiple of 64", e.name, at)
 			}
-			for _, rows := range []int{1, maxTypedRows + 1, 70} {
+			for _, rows := range []int{1, maxTypedRows + 1} {
 				mustMultiplyAlike(t, e.name, m, want, rows)
 			}
 			must(t, m.Close())
@@ -100,9 +100,9 @@ func mustMultiplyAlike(t testing.TB, what string, m, want *Matrix, rows int) {
 	mustEqualBits(t, what+", pool", pooled.Data, alone.Data)
 }
 
-// Elements are read in several pieces, and take huge pages.
+// Elements are read in several pieces, and none goes through the heap.
 func TestLargeMatrixFile(t *testing.T) {
-	w := tensor(random("large"), normal, 1, 1, 700, 1300)
+	w := tensor(random("large"), normal, 1, 1, 400, 700)
 	for _, c := range matrixConfigs {
 		want, err := PackMatrix(w, c)
 		must(t, err)
@@ -115,7 +115,7 @@ func TestLargeMatrixFile(t *testing.T) {
 				t.Errorf("%s of %d bytes allocates %d bytes of the heap", e.name, len(file), got)
 			}
 			mustEqualMatrices(t, e.name, m, want)
-			mustMultiplyAlike(t, e.name, m, want, 3)
+			mustMultiplyAlike(t, e.name, m, want, 1)
 			must(t, m.Close())
 		}
 		must(t, want.Close())
@@ -233,11 +233,21 @@ func TestMatrixFileCorrupted(t *testing.T) {
 			if few() && at > 100 && at < len(file)-50 {
 				at += 6
 			}
+			end := io.ErrUnexpectedEOF
+			if at == 0 {
+				end = io.EOF
+			}
+			what := fmt.Sprintf("%v, first %d bytes", c, at)
+			_, err := LoadMatrix(iotest.DataErrReader(bytes.NewReader(file[:at])))
+			mustFail(t, what, err, end)
+			mustFail(t, what, err, ErrFormat)
 			spoiled := slices.Clone(file)
 			spoiled[at] ^= 1 << (at % 8)
-			what := fmt.Sprintf("%v, byte %d", c, at)
-			_, err := LoadMatrix(bytes.NewReader(spoiled))
+			_, err = LoadMatrix(bytes.NewReader(spoiled))
 			mustFail(t, what, err, ErrFormat)
+			if few() && at%7 > 0 {
+				continue // files take long
+			}
 			must(t, os.WriteFile(path, spoiled, 0o600))
 			if mapped, err := MapMatrix(path); at < elements || bigEndian() {
 				mustFail(t, what, err, ErrFormat)
@@ -245,14 +255,6 @@ func TestMatrixFileCorrupted(t *testing.T) {
 				must(t, err)
 				must(t, mapped.Close())
 			}
-			end := io.ErrUnexpectedEOF
-			if at == 0 {
-				end = io.EOF
-			}
-			what = fmt.Sprintf("%v, first %d bytes", c, at)
-			_, err = LoadMatrix(iotest.DataErrReader(bytes.NewReader(file[:at])))
-			mustFail(t, what, err, end)
-			mustFail(t, what, err, ErrFormat)
 			must(t, os.WriteFile(path, file[:at], 0o600))
 			_, err = MapMatrix(path)
 			mustFail(t, what, err, ErrFormat)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // matrixConfigs are all ways to keep a matrix.
@@ -20,6 +22,9 @@ var matrixConfigs = func() (all []MatrixConfig) {
 func everyMatrix(t *testing.T, f func(t *testing.T, w Tensor, c MatrixConfig)) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {1, 1, 70, 21}, {2, 3, 12, 19}, {1, 2, productInner + 3, 40},
 		{1, 1, 2*productInner + 6, packCols + 17}, {1, 1, 3, 2*packCols + 1}, {2, 1, 2 * productInner, 32}} {
+		if few() && tuned.ISA == tuning.Generic && s[2]*s[3] > 20000 {
+			continue
+		}
 		w := tensor(random("matrix"), normal, s[0], s[1], s[2], s[3])
 		for _, c := range matrixConfigs {
 			t.Run(fmt.Sprint(s, c), func(t *testing.T) { f(t, w, c) })
