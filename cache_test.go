@@ -52,6 +52,14 @@ func (m *tokens) add(k, v Tensor) {
 	m.truncate(m.k.L + k.L)
 }
 
+// grow makes room for so many tokens.
+func (m *tokens) grow(capacity int) {
+	before := *m
+	m.config.Capacity = capacity
+	*m = *newTokens(m.config)
+	m.add(before.k, before.v)
+}
+
 // truncate makes the number of tokens n.
 func (m *tokens) truncate(n int) { m.k.L, m.v.L = n, n }
 
@@ -416,7 +424,7 @@ func (p *cachePlay) grow() {
 	g := &p.model.config
 	capacity := g.Capacity + p.IntN(2*Block) - 10
 	p.want(p.cache.Grow(capacity), nil)
-	g.Capacity = max(g.Capacity, capacity)
+	p.model.grow(max(g.Capacity, capacity))
 	if p.cache.Config() != *g {
 		p.Fatalf("Config is %v, want %v", p.cache.Config(), *g)
 	}

@@ -159,14 +159,18 @@ func (m *Matrix) use(memory *memory.Mapping, data, scales []byte) {
 }
 
 // divide divides the matrix into units for workers: some columns, and unless they have scales,
-// productInner inputs of them.
+// productInner inputs of them. Elements that stay as they are go straight to their place, and rows
+// are read from end to end as long as there is work for all.
 func (p *packing) divide(workers int) {
 	p.steps, p.cols = productInner, packCols
 	if p.m.scaled {
 		p.steps = roundUp(p.m.inner, productInner)
 	}
+	if p.m.format == F32 {
+		p.cols = roundUp(p.m.cols, panel)
+	}
 	for p.cols > minCols && p.units() < workers*unitsPerWorker {
-		p.cols /= 2
+		p.cols = roundUp(p.cols/2, panel)
 	}
 }
 
