@@ -411,14 +411,24 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	}
 }
 
-// However long a sequence is, it goes through a buffer of a block.
-func TestSequenceFileTakesLittleMemory(t *testing.T) {
+// However long a sequence or a cache is, it goes through a buffer of a block.
+func TestFilesOfTokensTakeLittleMemory(t *testing.T) {
 	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)
 	to, file := s.store.NewSequence(), fileOf(t, s)
+	c := newCacheOf(t, CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 64, ValueDim: 64,
+		Capacity: 20 * Block}, 20*Block)
 	r := bytes.NewReader(file)
 	for name, f := range map[string]func() (int64, error){
-		"WriteTo":  func() (int64, error) { return s.Save(io.Discard) },
-		"ReadFrom": func() (int64, error) { r.Reset(file); return to.Load(r) },
+		"Save": func() (int64, error) { return s.Save(io.Discard) },
+		"Load": func() (int64, error) { r.Reset(file); return to.Load(r) },
+
+		"Cache.Save": func() (int64, error) { return c.Save(io.Discard) },
+		"Cache.Load": func() (int64, error) { r.Reset(file); c.Reset(); return c.Load(r) },
+		"Cache.Load beside its tokens": func() (int64, error) {
+			must(t, c.Append(zeros(1, 1, 20*Block-c.Len(), 64), zeros(1, 1, 20*Block-c.Len(), 64)))
+			r.Reset(file)
+			return c.Load(r)
+		},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

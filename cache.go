@@ -26,7 +26,7 @@ type CacheConfig struct {
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
 //
-// All memory is allocated by NewCache: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
+// All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
 // or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8
 // also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements, and
 // one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where [Attend]
@@ -38,9 +38,9 @@ type CacheConfig struct {
 // with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:
 // a head with room for that much takes that much from its first token on.
 //
-// Any number of goroutines may attend over a cache, and Read it, at the same time. Append,
-// Truncate, Reset and Close need it for themselves: closing a cache while another goroutine attends
-// over it ends the program.
+// Any number of goroutines may attend over a cache, Read it and Save it, at the same time. Append,
+// Truncate, Reset, Grow, Load and Close need it for themselves: closing a cache while another
+// goroutine attends over it ends the program.
 type Cache struct {
 	config CacheConfig
 	length int
@@ -58,11 +58,50 @@ func NewCache(c CacheConfig) (*Cache, error) {
 	sizes := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
 	packed, err := openPacked("CacheConfig", c.Format, sizes[:],
-		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, (c.Capacity+Block-1)/Block, c.ValuesInKeys)
+		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, blocksOf(c.Capacity), c.ValuesInKeys)
 	if err != nil {
 		return nil, err
 	}
 	return &Cache{config: c, packed: packed}, nil
+}
+
+// blocksOf is how many blocks so many tokens take.
+func blocksOf(tokens int) int { return (tokens + Block - 1) / Block }
+
+// Config returns the configuration that the cache has, with the Capacity that Grow gave it.
+func (c *Cache) Config() CacheConfig { return c.config }
+
+// Grow makes room for capacity tokens of each sequence; if that is not above the Capacity, it does
+// nothing. The tokens stay, and are copied, so a cache that grows by a factor, such as 2, copies
+// each of them a few times at most. Until they are copied there is memory for both.
+//
+// The errors are those of [NewCache]: [ErrShape] for a capacity that is too large, [ErrMemory] for
+// one that the system has no memory for. Then nothing has changed. Like Append, it needs the cache
+// for itself.
+func (c *Cache) Grow(capacity int) error {
+	if err := c.checkOpen(); err != nil {
+		return err
+	}
+	if capacity <= c.config.Capacity {
+		return nil
+	}
+	larger := c.config
+	larger.Capacity = capacity
+	if blocksOf(capacity) == blocksOf(c.config.Capacity) {
+		c.config = larger
+		return nil
+	}
+	grown, err := NewCache(larger)
+	if err != nil {
+		return err
+	}
+	used := blocksOf(c.length) * c.packed.block
+	for h := range c.heads() {
+		copy(grown.packed.data[grown.packed.offset(h, 0):], c.packed.data[c.packed.offset(h, 0):][:used])
+	}
+	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before
+	c.config, c.packed = larger, grown.packed
+	return nil
 }
 
 // MemoryUse returns the bytes that the cache takes for keys and values, whatever part of them is in

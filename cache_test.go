@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -49,6 +50,14 @@ func (m *tokens) add(k, v Tensor) {
 		}
 	}
 	m.truncate(m.k.L + k.L)
+}
+
+// grow makes room for so many tokens.
+func (m *tokens) grow(capacity int) {
+	before := *m
+	m.config.Capacity = capacity
+	*m = *newTokens(m.config)
+	m.add(before.k, before.v)
 }
 
 // truncate makes the number of tokens n.
@@ -375,7 +384,11 @@ func (p *cachePlay) rounded(x Tensor) Tensor {
 
 func (p *cachePlay) step() {
 	n := p.IntN(p.model.k.L + 1)
-	switch p.IntN(12) {
+	switch p.IntN(14) {
+	case 8:
+		p.grow()
+	case 9:
+		p.file()
 	case 0:
 		p.want(p.cache.Truncate(n), nil)
 		p.model.truncate(n)
@@ -402,6 +415,35 @@ func (p *cachePlay) step() {
 	if p.cache.Len() != p.model.k.L {
 		p.Fatalf("Len is %d, want %d", p.cache.Len(), p.model.k.L)
 	}
+}
+
+// grow makes room for more tokens, or for fewer than there is room for.
+func (p *cachePlay) grow() {
+	g := &p.model.config
+	capacity := g.Capacity + p.IntN(2*Block) - 10
+	p.want(p.cache.Grow(capacity), nil)
+	p.model.grow(max(g.Capacity, capacity))
+	if p.cache.Config() != *g {
+		p.Fatalf("Config is %v, want %v", p.cache.Config(), *g)
+	}
+}
+
+// file writes the cache, and reads it, or as much as there is of it.
+func (p *cachePlay) file() {
+	var file bytes.Buffer
+	_, err := p.cache.Save(&file)
+	p.want(err, nil)
+	if p.IntN(3) == 0 {
+		file.Truncate(p.IntN(file.Len()))
+		_, err := p.cache.Load(&file)
+		p.want(err, ErrFormat)
+		return
+	}
+	if p.IntN(2) == 0 {
+		p.cache.Reset()
+	}
+	_, err = p.cache.Load(&file)
+	p.want(err, nil)
 }
 
 // free is the number of tokens for which there is room.

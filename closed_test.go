@@ -2,9 +2,11 @@ package attn
 
 import (
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"testing"
+	"testing/iotest"
 
 	"github.com/seed-1415985d/attn/internal/memory"
 )
@@ -79,7 +81,7 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul", "MulMatrix"} // see the tests of matrices
+	known := []string{"Close", "MatMul", "MulMatrix", "PackMatrix"} // of matrices: see their tests
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}
@@ -179,6 +181,9 @@ func TestClosedCache(t *testing.T) {
 		readK, readV := BHLD(nans(2*8), 1, 2, 1, 8), BHLD(nans(2*8), 1, 2, 1, 8)
 		for name, call := range map[string]func() error{
 			"Append":   func() error { return c.Append(v, k) },
+			"Grow":     func() error { return c.Grow(1 << 10) },
+			"Load":     func() error { _, err := c.Load(iotest.ErrReader(errBroken)); return err },
+			"Save":     func() error { _, err := c.Save(io.Discard); return err },
 			"Truncate": func() error { return c.Truncate(0) },
 			"Read":     func() error { return c.Read(readK, readV, 0) },
 			"Attend":   func() error { return c.Attend(dst, q, nil) },

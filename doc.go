@@ -32,19 +32,20 @@
 //     than about 20 µs. One Pool serves any number of goroutines.
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
-//     [Cache.Attend] or [Pool.AttendCache].
+//     [Cache.Attend] or [Pool.AttendCache]. [Cache.Grow] makes room, [Cache.Save] and [Cache.Load]
+//     keep it on disk.
 //   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow,
 //     fork, shrink and leave. [AttendSequences] and [Pool.AttendSequences] compute one call over
 //     any of them, of different lengths, with any number of queries each; prefixes that sequences
 //     share are kept once and read once. [Sequence.Save] and [Sequence.Load] keep prompts on
-//     disk.
+//     disk, in the same files.
 //   - [State] takes keys and values in chunks, so that they need not be in
 //     memory at the same time or on the same machine. [State.Merge] puts parts
 //     together.
 //   - [MatMul], and [Matrix] for weights that are used again, are for the
 //     projections around attention. [PackMatrix] takes weights with one row for
 //     each input, or for each output as Linear layers keep them, and stores
-//     them in any [Format].
+//     them in any [Format]. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
 //     slices.
 //
@@ -80,13 +81,14 @@
 // Bad shapes, strides, lengths, options, and outputs that overlap other arguments are errors that
 // wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
 // [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
-// State, [ErrClosed] of a Cache, Store, Sequence, Matrix, State or Pool, and [ErrFormat] of what a State
-// or a Sequence reads. The text names the argument, what came and what was wanted, and nothing has
-// been written. Functions on plain slices panic if lengths differ, as indexing does, and
-// [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil *[Pool] computes on
-// the calling goroutine. Close of a nil pointer, and Release of a nil *Sequence, do nothing; all
-// other methods of *Cache, *Store, *Sequence, *Matrix and *State panic if that is nil. [Sequence.Save] and [Sequence.Load] also return errors of
-// their writer and reader, wrapped.
+// State, [ErrClosed] of a Cache, Store, Sequence, Matrix, State or Pool, and [ErrFormat] of what a
+// State, Sequence, Cache or Matrix reads. The text names the argument, what came and what was wanted,
+// and nothing has been written. Functions on plain slices panic if lengths differ, as indexing does,
+// and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil *[Pool] computes
+// on the calling goroutine. Close of a nil pointer, and Release of a nil *Sequence, do nothing; all
+// other methods of *Cache, *Store, *Sequence, *Matrix and *State panic if that is nil. Methods named
+// Save and Load, [LoadMatrix] and [MapMatrix] also return errors of their writer, reader or file,
+// wrapped.
 //
 // # Implementations
 //

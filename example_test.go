@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -386,6 +387,38 @@ func ExamplePackMatrix_transposed() {
 	// 7.5 15.5
 	// 7.5 15.5
 	// 2
+}
+
+// Weights are packed once and kept in a file. A program that maps it starts at once, and its
+// products have the same bits.
+func ExampleMapMatrix() {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("up_proj.%d.attn", os.Getpid()))
+	defer os.Remove(path)
+	{ // once
+		weights := matrix(2, // 2 outputs of 3 inputs
+			1, 2, 3,
+			4, 5, 6)
+		packed, err := attn.PackMatrix(weights, attn.MatrixConfig{Format: attn.BF16, Transposed: true})
+		check(err)
+		file, err := os.Create(path)
+		check(err)
+		_, err = packed.Save(file)
+		check(err)
+		check(file.Close())
+	}
+
+	layer, err := attn.MapMatrix(path)
+	check(err)
+	defer layer.Close()
+	_, _, inputs, outputs := layer.Dims()
+	fmt.Println(inputs, "inputs,", outputs, "outputs")
+
+	y := matrix(1, make([]float32, outputs)...)
+	check(layer.MatMul(y, matrix(1, 1, 0, 2), nil))
+	printRows(y, "%g")
+	// Output:
+	// 3 inputs, 2 outputs
+	// 7 16
 }
 
 // The options beside a call to a Pool cost no allocation.

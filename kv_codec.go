@@ -2,7 +2,6 @@ package attn
 
 import (
 	"encoding/binary"
-	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -78,7 +77,7 @@ func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j i
 	case I8:
 		width := roundUp(s.d, s.group)
 		w.quantizeKeys(s, scales[j:], k, stride, m, width)
-		groups := elements[float32](elements8(w.bytes)) // four integers are moved as one element
+		groups := elements[float32](rawBytes(w.bytes)) // four integers are moved as one element
 		packKeys(elements[float32](keys[j*width:]), groups, width/4, m, width/4)
 	}
 }
@@ -113,7 +112,7 @@ func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int
 	case I8:
 		scales[j] = quantizeToken(w.bytes[:s.d], k)
 		to := keys[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
-		spreadGroups(to, elements8(w.bytes[:s.d]))
+		spreadGroups(to, rawBytes(w.bytes[:s.d]))
 	}
 }
 
@@ -126,11 +125,6 @@ func spreadGroups(dst, row []byte) {
 	if whole < len(row) {
 		copy(dst[whole*panel:][:len(row)-whole], row[whole:])
 	}
-}
-
-// elements8 is integers as bytes.
-func elements8(x []int8) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // spread writes a row to one lane of a panel.
@@ -166,7 +160,7 @@ func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, 
 		clear(rows)
 	}
 	quantizeRows(rows, scales[j:], nil, v, n, s.dv, s.cols, stride)
-	interleave(values[j*s.cols:], elements8(rows), s.cols, n)
+	interleave(values[j*s.cols:], rawBytes(rows), s.cols, n)
 }
 
 // writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.

@@ -6,10 +6,104 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/seed-1415985d/attn/internal/frames"
 )
 
-// Blocks on their way to a file, and back. A block in a file is that of a store with numbers
-// little-endian, and zero wherever no token is: these bytes may be left from other sequences.
+// Tokens on their way to a file, and back. A block in a file is that of a cache or store with
+// numbers little-endian, and zero wherever no token is: these bytes may be left from other
+// sequences. A page is the blocks of all heads for the same Block positions.
+
+// tokenFields are the fields of a header of tokens.
+var tokenFields = [fileFields]fileField{
+	{"Format", 0, len(formats) - 1}, {"ValueFormat", 0, len(formats) - 1}, {"ValuesInKeys", 0, 1},
+	{"Batch", 1, maxLength}, {"KVHeads", 1, maxLength}, {"HeadDim", 1, maxLength},
+	{"ValueDim", 1, maxLength}, {"first position", 0, maxLength}, {"length", 0, maxLength},
+}
+
+// readTokens reads the header of a file whose tokens are to fit h, that of its reader. It leaves
+// their positions in h.
+func (h *fileHeader) readTokens(f *frames.Reader, whose string) error {
+	got, err := readHeader(f, tokensMagic, &tokenFields)
+	switch {
+	case err != nil:
+		return err
+	case got.format != h.format:
+		return errOption("Format", got.format, whose, h.format)
+	case got.valueFormat != h.valueFormat:
+		return errOption("ValueFormat", got.valueFormat, whose, h.valueFormat)
+	case got.mark != h.mark:
+		return errOption("ValuesInKeys", got.mark, whose, h.mark)
+	}
+	want := [...]int{h.batch, h.heads, h.inputs, h.outputs}
+	for i, n := range [len(want)]int{got.batch, got.heads, got.inputs, got.outputs} {
+		if n != want[i] {
+			return fail(ErrShape, "the file's %s is %d, want %s %d", tokenFields[3+i].name, n, whose,
+				want[i])
+		}
+	}
+	h.first, h.length = got.first, got.length
+	return nil
+}
+
+func errOption(name string, got any, whose string, want any) error {
+	return fail(ErrOption, "the file's %s is %v, want %s %v", name, got, whose, want)
+}
+
+// fileBuffer is memory for a header or a block on its way, with room for a checksum.
+func (s *packedKV) fileBuffer() []byte {
+	return make([]byte, 0, max(headerSize, s.block+frames.ChecksumSize))
+}
+
+// writePage writes the blocks of some heads, of which positions lo to hi−1 have tokens.
+func (s *packedKV) writePage(f *frames.Writer, buffer []byte, heads, page, lo, hi int) error {
+	for h := range heads {
+		x := append(buffer[:0], s.at(h, page)...)
+		s.blank(x, lo, hi)
+		s.littleEndian(x)
+		if err := f.Write(x, h == heads-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPage reads page i of a file into blocks of some heads, of which positions lo to hi−1 have
+// tokens.
+func (s *packedKV) readPage(f *frames.Reader, i, heads, page, lo, hi int) error {
+	for h := range heads {
+		if err := f.Read(s.at(h, page)); err != nil {
+			return errPart(f, fmt.Sprintf("page %d", i), err)
+		}
+	}
+	if err := f.End(); err != nil {
+		return errPart(f, fmt.Sprintf("page %d", i), err)
+	}
+	for h := range heads {
+		x := s.at(h, page)
+		s.littleEndian(x)
+		if fault := s.faultOfBlock(x, lo, hi); fault != "" {
+			return fail(ErrFormat, "page %d, %s: %s", i, s.nameOfHead(h, heads), fault)
+		}
+	}
+	return nil
+}
+
+// nameOfHead names one of the heads of a page, and its batch entry if there are several.
+func (s *packedKV) nameOfHead(h, heads int) string {
+	if heads == s.heads {
+		return fmt.Sprintf("head %d", h)
+	}
+	return fmt.Sprintf("batch entry %d, head %d", h/s.heads, h%s.heads)
+}
+
+// faultOfBlock says what in a block no tokens lo to hi−1 become. It is empty if there is nothing.
+func (s *packedKV) faultOfBlock(x []byte, lo, hi int) string {
+	if s.blank(x, lo, hi) {
+		return "a byte is of no token and not zero"
+	}
+	return s.faultOfIntegers(x)
+}
 
 // blank makes zero what of block x is not of its tokens lo to hi−1. It reports whether anything was
 // not zero.
@@ -52,10 +146,13 @@ func wipe(x []byte, i, size int) (found bool) {
 
 // littleEndian makes the numbers of block x little-endian, or from that what this machine wants.
 func (s *packedKV) littleEndian(x []byte) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+	if bigEndian() {
 		s.swapBytes(x)
 	}
 }
+
+// bigEndian reports whether numbers of this machine are turned on their way to a file.
+func bigEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) != 1 }
 
 // swapBytes turns the order of the bytes of each number of block x.
 func (s *packedKV) swapBytes(x []byte) {
@@ -93,14 +190,21 @@ func (s *packedKV) faultOfIntegers(x []byte) string {
 }
 
 func faultOf(name string, x []byte, scales []float32) string {
+	if fault := faultOfScales(name, scales); fault != "" {
+		return fault
+	}
+	if bytes.IndexByte(x, 0x80) >= 0 {
+		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
+	}
+	return ""
+}
+
+func faultOfScales(name string, scales []float32) string {
 	top := scaleOf(math.MaxFloat32)
 	for j, e := range scales {
 		if !(e >= 0 && e <= top) || math.Signbit(float64(e)) {
 			return fmt.Sprintf("the scale of %s %d is %v, want 0 to %v", name, j, e, top)
 		}
-	}
-	if bytes.IndexByte(x, 0x80) >= 0 {
-		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
 	return ""
 }

@@ -220,8 +220,8 @@ func TestLatentFilesAreOfTheirKind(t *testing.T) {
 	plain, keys := newReadCase(t, g), newReadCase(t, latent)
 	file := fileOf(t, newSequenceIn(t, g, 3, 70))
 	latentFile := fileOf(t, newSequenceIn(t, latent, 3, 70))
-	if file[7] != 2 || latentFile[7] != 3 {
-		t.Errorf("versions are %d and %d, want 2 and 3", file[7], latentFile[7])
+	if file[16] != 0 || latentFile[16] != 1 {
+		t.Errorf("the headers say %d and %d, want 0 and 1", file[16], latentFile[16])
 	}
 	plain.mustFail(t, "keys", bytes.NewReader(latentFile), ErrOption,
 		"the file's ValuesInKeys is true, want the store's false")

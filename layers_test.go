@@ -15,8 +15,8 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes pool matmul matmul_pack matmul_typed
+	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
+		state state_binary state_sequence state_nodes pool matmul matmul_pack matmul_file matmul_typed
 		matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
@@ -29,7 +29,7 @@ var layerTable = []layers.Layer{
 		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
 		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
 	{Name: "tuning", Files: "tuning"},
-	{Name: "types", Files: "view options format errors"},
+	{Name: "types", Files: "view options format errors file_header"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of

@@ -13,7 +13,8 @@ import (
 // How matrix products are divided. No result depends on these numbers.
 const (
 	// productInner steps of the chains are done at a time: a packed panel of
-	// that many rows is 16 KiB and stays in the L1 cache for all rows of a.
+	// that many rows is 16 KiB and stays in the L1 cache for all rows of a. The
+	// files of matrices have these panels.
 	productInner = 256
 
 	// productRows rows of a are multiplied at a time, or somewhat fewer: with productInner steps they
@@ -304,8 +305,9 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 }
 
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
-// kernels read: the weights of a projection. It does not change, so any number of goroutines may
-// multiply by it. Its memory is like that of a [Cache].
+// kernels read: the weights of a projection. [Matrix.Save] keeps it in a file, and [LoadMatrix] or
+// [MapMatrix] opens that without packing. It does not change, so any number of goroutines may
+// multiply by it and save it. Its memory is like that of a [Cache].
 type Matrix struct {
 	format Format
 	formatTraits
@@ -317,13 +319,12 @@ type Matrix struct {
 	scales            []float32       // of I8: [b][h][cols in whole panels]
 }
 
-// MemoryUse returns the bytes that the matrix takes, scales included; 0 after Close.
-func (m *Matrix) MemoryUse() int {
-	if m.memory == nil {
-		return 0
-	}
-	return len(m.memory.Bytes())
-}
+// Dims returns the batch entries, heads, inputs and outputs of the matrix, K and N of [PackMatrix].
+func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m.inner, m.cols }
+
+// MemoryUse returns the bytes that the matrix takes, scales included; 0 after Close. Those of
+// [MapMatrix] are the file's.
+func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
 // Close gives the matrix's memory back. Calls that begin later, Close among them, return
 // [ErrClosed]. Closing a matrix by which another goroutine multiplies ends the program.

@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/memory"
 )
@@ -23,9 +24,9 @@ type MatrixConfig struct {
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
 // outputs; or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are
-// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so
-// Broadcast repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
-// pages.
+// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so Broadcast repeats
+// a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge pages.
+// [Pool.PackMatrix] takes all workers, and [Matrix.Save] keeps what was packed.
 //
 // Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows
 // multiply that much faster, because they wait for memory; many rows take about as long as with
@@ -51,120 +52,229 @@ type MatrixConfig struct {
 // valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
 // system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
-	p := packing{x: w, transposed: c.Transposed, inner: w.L, cols: w.D}
-	if c.Transposed {
-		p.inner, p.cols = w.D, w.L
+	p, err := newPacking(w, c)
+	if err != nil {
+		return nil, err
 	}
+	p.divide(1)
+	s := scratches.Get().(*scratch)
+	for i := range p.units() {
+		p.unit(s, i)
+	}
+	scratches.Put(s)
+	return p.finish()
+}
+
+// PackMatrix works like the function [PackMatrix], on all workers of the pool.
+func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
+	if p == nil {
+		return PackMatrix(w, c)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer p.end(j)
+	x, err := newPacking(w, c)
+	if err != nil {
+		return nil, err
+	}
+	workers := p.workersFor(x.cost())
+	x.divide(workers)
+	j.other = x
+	p.runProduct(j, workers, x.cost(), x.units())
+	return x.finish()
+}
+
+// packing is a matrix that is being packed.
+type packing struct {
+	x          Tensor
+	transposed bool // a row of x is a column of the matrix
+	m          *Matrix
+
+	steps, cols int         // of a unit of work
+	noScale     atomic.Bool // some element of x has none
+}
+
+// newPacking validates what is to be packed, and makes a matrix without elements.
+func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 	switch {
 	case !c.Format.valid():
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
 	case c.Integers && c.Format != I8:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
 	}
-	m, err := p.allocate(c.Format)
-	if err != nil {
+	if err := checkView("w", &w); err != nil {
 		return nil, err
+	}
+	inner, cols := w.L, w.D
+	if c.Transposed {
+		inner, cols = cols, inner
+	}
+	m, ok := newMatrix(c.Format, w.B, w.H, inner, cols)
+	if !ok || w.L == 0 {
+		return nil, fail(ErrShape, "w is [%d %d %d %d], want at least one row and at most %d elements",
+			w.B, w.H, w.L, w.D, maxElements)
 	}
 	m.int8 = c.Integers
-	if m.scaled {
-		if err := p.findScales(m); err != nil {
-			_ = m.Close() // why packing failed is what the caller can do something about
-			return nil, err
-		}
+	memory, err := memory.Allocate(m.size() + m.scaleSize())
+	if err != nil {
+		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
-	p.eachPart(m, p.write)
-	return m, nil
+	m.use(memory, memory.Bytes()[:m.size()], memory.Bytes()[m.size():])
+	return &packing{x: w, transposed: c.Transposed, m: m}, nil
 }
 
-// packing is a matrix that is being packed.
-type packing struct {
-	x           Tensor
-	transposed  bool // a row of x is a column of the matrix
-	inner, cols int
-
-	floats []float32 // panels of a part, on their way to fewer bits
-	column [productInner]float32
-	bytes  [productInner]int8
-}
-
-// allocate validates the view and makes a matrix without elements.
-func (p *packing) allocate(f Format) (*Matrix, error) {
-	x := &p.x
-	if err := checkView("w", x); err != nil {
-		return nil, err
-	}
-	m := &Matrix{format: f, formatTraits: *f.traits(), b: x.B, h: x.H, inner: p.inner, cols: p.cols}
-	size, ok := product(m.b, m.h, roundUp(m.inner, m.group), roundUp(m.cols, panel))
-	if !ok || x.L == 0 {
-		return nil, fail(ErrShape, "w is [%d %d %d %d], want at least one row and at most %d elements",
-			x.B, x.H, x.L, x.D, maxElements)
-	}
-	m.rotation = 1
+// newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
+// can be.
+func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
+	m = &Matrix{format: f, formatTraits: *f.traits(), b: batch, h: heads, inner: inner, cols: cols,
+		rotation: 1}
 	if m.rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
 	}
-	size *= m.bytes
-	scales := 0
-	if m.scaled {
-		scales = 4 * m.b * m.h * roundUp(m.cols, panel)
-	}
-	var err error
-	if m.memory, err = memory.Allocate(size + scales); err != nil {
-		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", x.B, x.H, x.L, x.D, err)
-	}
-	m.data, m.scales = m.memory.Bytes()[:size], elements[float32](m.memory.Bytes()[size:])
-	if f != F32 {
-		p.floats = make([]float32, productInner*packCols)
-	}
-	return m, nil
+	_, ok = product(m.b, m.h, roundUp(m.inner, m.group), roundUp(m.cols, panel))
+	return m, ok
 }
 
 // maxMatrixRotation is the largest block of inputs that is rotated together. It divides
 // productInner.
 const maxMatrixRotation = 128
 
-// packPart is some inner steps from k on of some columns from first on, as float32 panels.
-type packPart struct{ b, h, k, first, steps, cols int }
+// size is the bytes of a matrix's elements, and scaleSize those of its scales.
+func (m *Matrix) size() int {
+	return m.b * m.h * roundUp(m.inner, m.group) * roundUp(m.cols, panel) * m.bytes
+}
 
-// eachPart takes all parts of the matrix, of float32 with all columns.
-func (p *packing) eachPart(m *Matrix, take func(m *Matrix, part packPart)) {
-	cols := packCols
-	if m.format == F32 {
-		cols = m.cols
+func (m *Matrix) scaleSize() int {
+	if !m.scaled {
+		return 0
 	}
-	for b := range m.b {
-		for h := range m.h {
-			for k := 0; k < m.inner; k += productInner {
-				for first := 0; first < m.cols; first += cols {
-					steps := min(productInner, m.inner-k)
-					take(m, packPart{b, h, k, first, steps, min(cols, m.cols-first)})
-				}
-			}
-		}
+	return 4 * m.b * m.h * roundUp(m.cols, panel)
+}
+
+// use gives a matrix its memory, with its elements and its scales.
+func (m *Matrix) use(memory *memory.Mapping, data, scales []byte) {
+	m.memory, m.data, m.scales = memory, data, elements[float32](scales)
+}
+
+// divide divides the matrix into units for workers: some columns, and unless they have scales,
+// productInner inputs of them. Elements that stay as they are go straight to their place, and rows
+// are read from end to end as long as there is work for all.
+func (p *packing) divide(workers int) {
+	p.steps, p.cols = productInner, packCols
+	if p.m.scaled {
+		p.steps = roundUp(p.m.inner, productInner)
+	}
+	if p.m.format == F32 {
+		p.cols = roundUp(p.m.cols, panel)
+	}
+	for p.cols > minCols && p.units() < workers*unitsPerWorker {
+		p.cols = roundUp(p.cols/2, panel)
 	}
 }
 
-// write packs a part.
-func (p *packing) write(m *Matrix, u packPart) {
-	to := m.panels(u.b, u.h, u.k, u.first, u.cols)
-	if m.format == F32 {
+// units is the number of units.
+func (p *packing) units() int { return p.m.b * p.m.h * p.stepBlocks() * p.colBlocks() }
+
+func (p *packing) stepBlocks() int { return (p.m.inner + p.steps - 1) / p.steps }
+func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
+
+// packPart is some inner steps from k on of some columns from first on.
+type packPart struct{ b, h, k, first, steps, cols int }
+
+// unit packs unit i. Units that follow each other are columns side by side.
+func (p *packing) unit(w *scratch, i int) {
+	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
+	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
+	u := packPart{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
+	u.cols = min(p.cols, p.m.cols-u.first)
+	u.steps = min(p.steps, p.m.inner-u.k)
+	if p.m.scaled {
+		p.packIntegers(w, u)
+		return
+	}
+	p.packFloats(w, u)
+}
+
+// shareUnit is unit as a call of a Pool.
+func (p *packing) shareUnit(w *scratch, _ *plan, i int) { p.unit(w, i) }
+
+// cost estimates the nanoseconds of packing on one core.
+func (p *packing) cost() float64 {
+	perElement := 0.5
+	if p.m.scaled {
+		perElement = 3
+	}
+	return perElement * float64(p.m.size()) / float64(p.m.bytes)
+}
+
+// packFloats packs at most productInner steps.
+func (p *packing) packFloats(w *scratch, u packPart) {
+	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
+	if p.m.format == F32 {
 		p.fill(elements[float32](to), u)
 		return
 	}
-	p.fill(p.floats, u)
-	if !m.scaled {
-		narrow(m.format, elements[uint16](to), p.floats[:len(to)/2])
-		return
-	}
-	scales := m.scalesOf(u.b, u.h, u.first, u.cols)
-	panelBytes := roundUp(u.steps, m.group) * panel
-	for c, scale := range scales {
-		column := p.rotatedColumn(m, u, c)
-		quantize(p.bytes[:len(column)], column, scale)
-		lane := elements[int8](to[c/panel*panelBytes:])[c%panel*m.group:]
-		for k := 0; k < len(column); k += m.group {
-			copy(lane[k*panel:][:m.group], p.bytes[k:len(column)])
+	w.k = grow(w.k, productInner*packCols)
+	p.fill(w.k, u)
+	narrow(p.m.format, elements[uint16](to), w.k[:len(to)/2])
+}
+
+// packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
+func (p *packing) packIntegers(w *scratch, u packPart) {
+	w.k = grow(w.k, productInner*packCols)
+	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
+	for k := 0; k < u.steps; k += productInner {
+		if p.noScale.Load() || !p.findLargest(w.k, scales, u.from(k)) {
+			p.noScale.Store(true)
+			return
 		}
+	}
+	for c, top := range scales {
+		scales[c] = scaleOf(top)
+	}
+	for k := 0; k < u.steps; k += productInner {
+		p.quantize(w.k, scales, u.from(k))
+	}
+}
+
+// from is the part of at most productInner steps from step k on.
+func (u packPart) from(k int) packPart {
+	u.k, u.steps = u.k+k, min(productInner, u.steps-k)
+	return u
+}
+
+// findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
+// a rotation may not be finite.
+func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
+	var memory [productInner]float32
+	column := memory[:u.steps]
+	p.fillColumns(floats, u)
+	for c := range tops {
+		p.column(column, floats, u, c)
+		if !(largest(column) <= p.limit()) {
+			return false
+		}
+		rotate(column, 1, u.steps, u.steps, p.m.rotation)
+		tops[c] = max(tops[c], largest(column))
+	}
+	return true
+}
+
+// quantize makes integers of the rotated columns of a part.
+func (p *packing) quantize(floats, scales []float32, u packPart) {
+	var memory [productInner]float32
+	var integers [productInner]int8
+	column, bytes := memory[:u.steps], integers[:u.steps]
+	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.group
+	panelBytes := roundUp(u.steps, group) * panel
+	p.fillColumns(floats, u)
+	for c, scale := range scales {
+		p.column(column, floats, u, c)
+		rotate(column, 1, u.steps, u.steps, p.m.rotation)
+		quantize(bytes, column, scale)
+		spreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
 	}
 }
 
@@ -182,39 +292,40 @@ func (p *packing) fill(dst []float32, u packPart) {
 	}
 }
 
-// rotatedColumn is column c of the panels in p.floats, rotated. Parts begin at multiples of the
-// rotation, which divides their steps.
-func (p *packing) rotatedColumn(m *Matrix, u packPart, c int) []float32 {
-	column := p.column[:u.steps]
-	from := p.floats[c/panel*panel*u.steps+c%panel:]
-	for k := range column {
-		column[k] = from[k*panel]
+// fillColumns makes a part float32 panels if its columns do not lie in rows of x.
+func (p *packing) fillColumns(floats []float32, u packPart) {
+	if !p.transposed {
+		p.fill(floats, u)
 	}
-	rotate(column, 1, u.steps, u.steps, m.rotation)
-	return column
 }
 
-// findScales finds the scales of all columns. The error names an element that has none.
-func (p *packing) findScales(m *Matrix) error {
-	if err := p.checkFinite(m); err != nil {
-		return err
+// column copies column c of a part.
+func (p *packing) column(dst, floats []float32, u packPart, c int) {
+	if p.transposed {
+		copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
+		return
 	}
-	p.eachPart(m, func(m *Matrix, u packPart) {
-		p.fill(p.floats, u)
-		tops := m.scalesOf(u.b, u.h, u.first, u.cols)
-		for c := range tops {
-			tops[c] = max(tops[c], largest(p.rotatedColumn(m, u, c)))
-		}
-	})
-	for i, top := range m.scales {
-		m.scales[i] = scaleOf(top)
+	from := floats[c/panel*panel*u.steps+c%panel:]
+	for k := range dst {
+		dst[k] = from[k*panel]
 	}
-	return nil
 }
 
-// checkFinite makes sure that the sums of a rotation are finite.
-func (p *packing) checkFinite(m *Matrix) error {
-	limit := math.MaxFloat32 / float32(m.rotation)
+// finish returns the matrix, or an error that names an element that has no scale.
+func (p *packing) finish() (*Matrix, error) {
+	if !p.noScale.Load() {
+		return p.m, nil
+	}
+	_ = p.m.Close() // why packing failed is what the caller can do something about
+	return nil, p.checkFinite()
+}
+
+// limit is the largest magnitude of elements whose rotation has finite sums.
+func (p *packing) limit() float32 { return math.MaxFloat32 / float32(p.m.rotation) }
+
+// checkFinite names the first element that has no scale.
+func (p *packing) checkFinite() error {
+	limit := p.limit()
 	for b := range p.x.B {
 		for h := range p.x.H {
 			for r := range p.x.L {

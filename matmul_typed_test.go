@@ -105,6 +105,9 @@ var packers = []struct {
 	{"transposed", func(b Tensor, typ Format) (*Matrix, error) {
 		return packTransposed(transposedView(b), typ)
 	}},
+	{"by a pool", func(b Tensor, typ Format) (*Matrix, error) {
+		return threeWorkers().PackMatrix(b, MatrixConfig{Format: typ})
+	}},
 }
 
 // Products by matrices of every type are what the type's definition says, however they are packed

@@ -166,13 +166,9 @@ func TestSequenceFileForm(t *testing.T) {
 			keys = rotatedRows(goldenTokens(g, 131, 70))
 		}
 
-		want := append([]byte("attnSeq"), 2)
-		for _, n := range []uint32{uint32(kind), 2, 6, 3, 70, 131} {
-			want = binary.LittleEndian.AppendUint32(want, n)
-		}
+		want := formOfHeader("attnTok", kind, 0, 1, 2, 6, 3, 70, 131)
 		table := crc32.MakeTable(crc32.Castagnoli)
-		sum := crc32.Checksum(want, table)
-		want = binary.LittleEndian.AppendUint32(want, sum)
+		sum := crc32.Checksum(want[:60], table)
 		for page := 1; page < 3; page++ {
 			var body []byte
 			for h := range 2 {
@@ -183,6 +179,16 @@ func TestSequenceFileForm(t *testing.T) {
 		}
 		mustEqualFiles(t, kind.String(), fileOf(t, s), want)
 	}
+}
+
+// formOfHeader is the header of a file, after its format written twice, with its checksum.
+func formOfHeader(magic string, kind Format, fields ...uint32) []byte {
+	x := append([]byte(magic), 4)
+	for _, n := range append([]uint32{uint32(kind), uint32(kind)}, fields...) {
+		x = binary.LittleEndian.AppendUint32(x, n)
+	}
+	x = append(x, make([]byte, 60-len(x))...)
+	return binary.LittleEndian.AppendUint32(x, crc32.Checksum(x, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // goldenTokens are the keys of newSequenceIn from token first on.
@@ -224,8 +230,8 @@ func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 // Every machine, little-endian or big, writes these bytes, and reads them: see TestSequenceFile.
 func TestSequenceFileGolden(t *testing.T) {
 	golden := map[Format][2]string{ // with values, and with values in keys
-		F32: {"e2322b671273aad1", "1b3f9db4d91333f4"}, F16: {"61a16fb593c0453f", "213d426d8eadf2cb"},
-		BF16: {"e17e89bfd7bb763a", "772c4af73e927273"}, I8: {"ee4b6a8b21171d34", "987f2d0826fc2491"}}
+		F32: {"38ef5bd29fe74643", "ead67bf6e3fcd8dd"}, F16: {"202cb0db8adc3a76", "a55df7c5c3b85200"},
+		BF16: {"35fee047b92a65df", "8eff6fd5df852ffb"}, I8: {"ff2b6b770d3d5af8", "cb277516bf69660b"}}
 	for _, kind := range allFormats {
 		for i, want := range golden[kind] {
 			g := StoreConfig{KVHeads: 2, HeadDim: 6 + 20*i, ValueDim: 19, Pages: 3, Format: kind,
@@ -335,22 +341,28 @@ func TestSequenceFileCorrupted(t *testing.T) {
 	}
 }
 
-// repair makes the checksums of a file right, as far as it goes.
-func repair(file []byte, page int) {
+// repair makes the checksums of a file right, as far as it goes: of the header, and of parts of
+// these sizes, of which the last one repeats.
+func repair(file []byte, parts ...int) {
 	table, sum := crc32.MakeTable(crc32.Castagnoli), uint32(0)
-	for n := sequenceHeader; len(file) >= n+4; n = page {
+	for n := headerSize - 4; len(file) >= n+4; {
 		sum = crc32.Update(sum, table, file[:n])
 		binary.LittleEndian.PutUint32(file[n:], sum)
 		file = file[n+4:]
+		if n = parts[0]; len(parts) > 1 {
+			parts = parts[1:]
+		}
 	}
 }
 
+// word is a field of a file.
+func word(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+
 // What a checksum does not find is found.
 func TestSequenceFileHostile(t *testing.T) {
-	word := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 	scale := func(e float32) []byte { return word(math.Float32bits(e)) }
 	const (
-		head, keys, block8 = 36, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
+		head, keys, block8 = headerSize, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
 		page8              = 2*block8 + 4
 		stray              = "a byte is of no token and not zero"
 	)
@@ -362,27 +374,36 @@ func TestSequenceFileHostile(t *testing.T) {
 		want error
 		text string
 	}{
-		{F32, 7, []byte{1}, ErrFormat, "the file is version 1 of the form, want version 2 or 3"},
-		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnSeq\x02", want "attnSeq\x02"`},
+		{F32, 7, []byte{3}, ErrFormat, "the file is version 3 of the form, want version 4"},
+		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnTok", want "attnTok"`},
+		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok"`},
 		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
 		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 3"},
 		{F32, 8, word(2), ErrOption, "the file's Format is BF16, want the store's F32"},
-		{F32, 12, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
-		{F32, 12, word(3), ErrShape, "the file's KVHeads is 3, want the store's 2"},
-		{F32, 16, word(maxLength + 1), ErrFormat, "the file's HeadDim is 268435457, want 1 to 268435456"},
-		{F32, 16, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
-		{F32, 20, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
-		{F32, 24, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
-		{F32, 24, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to " +
+		{F32, 12, word(4), ErrFormat, "the file's ValueFormat is 4, want 0 to 3"},
+		{F32, 12, word(3), ErrOption, "the file's ValueFormat is I8, want the store's F32"},
+		{F32, 16, word(2), ErrFormat, "the file's ValuesInKeys is 2, want 0 to 1"},
+		{F32, 16, word(1), ErrOption, "the file's ValuesInKeys is true, want the store's false"},
+		{F32, 20, word(0), ErrFormat, "the file's Batch is 0, want 1 to 268435456"},
+		{F32, 20, word(2), ErrShape, "the file's Batch is 2, want the store's 1"},
+		{F32, 24, word(0), ErrFormat, "the file's KVHeads is 0, want 1 to 268435456"},
+		{F32, 24, word(3), ErrShape, "the file's KVHeads is 3, want the store's 2"},
+		{F32, 28, word(maxLength + 1), ErrFormat, "the file's HeadDim is 268435457, want 1 to 268435456"},
+		{F32, 28, word(2), ErrShape, "the file's HeadDim is 2, want the store's 1"},
+		{F32, 32, word(maxLength), ErrShape, "the file's ValueDim is 268435456, want the store's 1"},
+		{F32, 36, word(68), ErrFormat, "the file's length is 67, want 68 to 268435456"},
+		{F32, 36, word(1 << 31), ErrFormat, "the file's first position is 2147483648, want 0 to " +
 			"268435456"},
-		{F32, 28, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 3 to 268435456"},
-		{F32, 28, word(maxLength), ErrCapacity, "the file of 268435453 tokens takes 4194304 pages: " +
+		{F32, 40, word(maxLength + 1), ErrFormat, "the file's length is 268435457, want 0 to 268435456"},
+		{F32, 40, word(maxLength), ErrCapacity, "the file of 268435453 tokens takes 4194304 pages: " +
 			"4194301 are missing, as 3 of 5 are free"},
-		{F32, 28, word(4 * Block), ErrCapacity, "the file of 253 tokens takes 4 pages: 1 are missing, " +
+		{F32, 40, word(4 * Block), ErrCapacity, "the file of 253 tokens takes 4 pages: 1 are missing, " +
 			"as 3 of 5 are free"},
-		{F32, 28, word(3 * Block), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected EOF"},
-		{F32, 28, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17452 bytes: unexpected " +
+		{F32, 40, word(3 * Block), ErrFormat, "page 2: the file ends after 17480 bytes: unexpected EOF"},
+		{F32, 40, word(2*Block + 1), ErrFormat, "page 2: the file ends after 17480 bytes: unexpected " +
 			"EOF"},
+		{F32, 44, []byte{1}, ErrFormat, "byte 44 of the header is 1, want 0"},
+		{F32, 59, []byte{7}, ErrFormat, "byte 59 of the header is 7, want 0"},
 		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray}, // key 2
 		// value 2
 		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},
@@ -434,11 +455,13 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 	g := smallest(F16)
 	file := fileOf(t, newSequenceIn(t, g, 0, 3*Block))
 	c := newReadCase(t, g)
-	page := (len(file) - 36) / 3
-	swapped := slices.Concat(file[:36], file[36+page:36+2*page], file[36:36+page], file[36+2*page:])
+	const head = headerSize
+	page := (len(file) - head) / 3
+	swapped := slices.Concat(file[:head], file[head+page:head+2*page], file[head:head+page],
+		file[head+2*page:])
 	c.mustFail(t, "swapped", bytes.NewReader(swapped), ErrFormat)
 	other := fileOf(t, newSequenceIn(t, g, 1, 3*Block))
-	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:36+page], other[36+page:])),
+	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:head+page], other[head+page:])),
 		ErrFormat)
 	c.unchanged(t)
 }
@@ -566,19 +589,19 @@ func TestSequenceFileStream(t *testing.T) {
 	all.Wait()
 }
 
-// FuzzLoad: what is read can be used, and is written again as it was; what is not leaves
+// FuzzReadSequence: what is read can be used, and is written again as it was; what is not leaves
 // everything as it is. The first byte says which store reads, and whether checksums are made right
 // first, so that the fuzzer gets behind them.
-func FuzzLoad(f *testing.F) {
+func FuzzReadSequence(f *testing.F) {
 	for i, kind := range allFormats {
 		file := fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 3, 20))
 		f.Add(append([]byte{byte(i)}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file...))
-		f.Add(append([]byte{byte(i) | repaired}, file[:36]...))
+		f.Add(append([]byte{byte(i) | repaired}, file[:headerSize]...))
 		file = fileOf(f, newSequenceIn(f, fuzzedStore(byte(i)), 60, Block+1))
 		f.Add(append([]byte{byte(i) | repaired}, file...))
 		if kind == I8 {
-			file[36+64*4+4*61+3] |= 0x80 // a negative scale
+			file[headerSize+64*4+4*61+3] |= 0x80 // a negative scale
 			f.Add(append([]byte{byte(i) | repaired}, file...))
 		}
 	}
@@ -597,13 +620,9 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("Load returns %d, but took %d", n, len(file)-r.Len())
 		}
 		if err != nil {
-			kinds := []error{ErrFormat, ErrShape, ErrOption, ErrCapacity}
-			kind := slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
-			if kind < 0 {
-				t.Fatalf("error is %v, want one of %v", err, kinds)
-			}
+			kind := mustBeOneOf(t, err, ErrFormat, ErrShape, ErrOption, ErrCapacity)
 			r.Reset(file)
-			c.mustFail(t, "again", r, kinds[kind])
+			c.mustFail(t, "again", r, kind)
 			c.unchanged(t)
 			return
 		}
@@ -618,7 +637,17 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// What the first byte of FuzzLoad says beside the type.
+// mustBeOneOf returns which kind an error is.
+func mustBeOneOf(t testing.TB, err error, kinds ...error) error {
+	t.Helper()
+	i := slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+	if i < 0 {
+		t.Fatalf("error is %v, want one of %v", err, kinds)
+	}
+	return kinds[i]
+}
+
+// What the first byte of FuzzReadSequence says beside the type.
 const (
 	repaired = 1 << 3
 )

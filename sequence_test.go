@@ -347,8 +347,8 @@ func TestReleaseDuringFiles(t *testing.T) {
 			other.Release()
 		}
 		if load {
-			first, rest := bytes.NewReader(want[:sequenceHeader+50]),
-				bytes.NewReader(want[sequenceHeader+50:])
+			first, rest := bytes.NewReader(want[:headerSize+50]),
+				bytes.NewReader(want[headerSize+50:])
 			between := readerFunc(func([]byte) (int, error) { release(); return 0, io.EOF })
 			n, err := s.Load(io.MultiReader(first, between, rest))
 			must(t, err)

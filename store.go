@@ -47,6 +47,9 @@ func NewStore(c StoreConfig) (*Store, error) {
 	return &Store{config: c, packed: packed, pages: pages.NewPool(c.Pages)}, nil
 }
 
+// Config returns the configuration that the store has.
+func (s *Store) Config() StoreConfig { return s.config }
+
 // FreePages returns the number of pages that no sequence has.
 func (s *Store) FreePages() int { return s.pages.Free() }
 

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/seed-1415985d/attn/internal/frames"
 )
 
 // storePlay does the same to the sequences of a store and to models of them, step by step. A model
@@ -290,7 +288,7 @@ func (p *storePlay) file(s *modelSequence) {
 	data, to := file.Bytes(), p.live[p.any()]
 	if p.IntN(3) == 0 {
 		cut, wanted := p.IntN(len(data)), ErrFormat
-		if cut >= sequenceHeader+frames.ChecksumSize && s.table.Count() > p.store.FreePages() {
+		if cut >= headerSize && s.table.Count() > p.store.FreePages() {
 			wanted = ErrCapacity
 		}
 		_, err = to.Load(bytes.NewReader(data[:cut]))

@@ -13,6 +13,7 @@ package memory
 import (
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"unsafe"
 )
@@ -39,9 +40,15 @@ const (
 // last access, by [runtime.KeepAlive] if nothing else does.
 type Mapping struct {
 	bytes   []byte
-	whole   []byte // what goes back to the system; nil if the bytes are the Go heap's
+	whole   extent // what goes back to the system
 	huge    bool
 	cleanup runtime.Cleanup
+}
+
+// extent is memory that the system has given.
+type extent struct {
+	bytes []byte // none if it is the Go heap's
+	file  bool   // it is that of a file
 }
 
 // Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 4 MiB and more
@@ -59,11 +66,38 @@ func Allocate(bytes int) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: the system refuses %d bytes: %w", bytes, err)
 	}
-	m := &Mapping{bytes: whole[:bytes:bytes], whole: whole,
-		huge: bytes >= fewestHuge && adviseHuge(whole)}
-	m.cleanup = runtime.AddCleanup(m, func(whole []byte) { release(whole) }, whole)
-	pace(len(whole))
+	m := hold(extent{bytes: whole}, bytes)
+	m.huge = bytes >= fewestHuge && adviseHuge(whole)
 	return m, nil
+}
+
+// Map returns the bytes of a file, which are read when they are first looked at. They may not be
+// written to, and the file must not change, or become shorter: looking at what is gone ends the
+// program. The error is [errors.ErrUnsupported] where files cannot be mapped, and the system's where
+// this one cannot.
+func Map(file *os.File) (*Mapping, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if !info.Mode().IsRegular() || size < 1 || size > math.MaxInt {
+		return nil, fmt.Errorf("memory: the file has %d bytes and mode %v, want a regular one of 1 to %d",
+			size, info.Mode(), math.MaxInt)
+	}
+	bytes, err := mapFile(file, int(size))
+	if err != nil {
+		return nil, fmt.Errorf("memory: the system does not map %d bytes of a file: %w", size, err)
+	}
+	return hold(extent{bytes, true}, len(bytes)), nil
+}
+
+// hold is the mapping of the first bytes of what the system has given.
+func hold(whole extent, bytes int) *Mapping {
+	m := &Mapping{bytes: whole.bytes[:bytes:bytes], whole: whole}
+	m.cleanup = runtime.AddCleanup(m, func(whole extent) { release(whole) }, whole)
+	pace(len(whole.bytes))
+	return m
 }
 
 // Bytes returns the memory; nothing after Close.
@@ -82,8 +116,8 @@ func (m *Mapping) Huge() bool { return m.huge }
 // program. Closing again does nothing, but not at the same time.
 func (m *Mapping) Close() error {
 	whole := m.whole
-	m.bytes, m.whole = nil, nil
-	if whole == nil {
+	m.bytes, m.whole = nil, extent{}
+	if whole.bytes == nil {
 		return nil
 	}
 	m.cleanup.Stop()
@@ -92,10 +126,14 @@ func (m *Mapping) Close() error {
 }
 
 // release gives memory back to the system.
-func release(whole []byte) error {
-	count(-int64(len(whole)))
-	if err := giveBack(whole); err != nil {
-		return fmt.Errorf("memory: the system does not take %d bytes back: %w", len(whole), err)
+func release(whole extent) error {
+	count(-int64(len(whole.bytes)))
+	back := giveBack
+	if whole.file {
+		back = unmapFile
+	}
+	if err := back(whole.bytes); err != nil {
+		return fmt.Errorf("memory: the system does not take %d bytes back: %w", len(whole.bytes), err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func TestGivesBack(t *testing.T) {
 		if faults(first) || faults(last) {
 			t.Fatalf("%d bytes: an access within them faults", n)
 		}
-		if mapped := len(m.whole); mapped != roundUp(n, page) {
+		if mapped := len(m.whole.bytes); mapped != roundUp(n, page) {
 			t.Errorf("%d bytes: %d are mapped", n, mapped)
 		}
 		must(t, m.Close())

@@ -128,7 +128,7 @@ func TestCollection(t *testing.T) {
 	for _, n := range []int{minMapped, fewestHuge} {
 		fill(allocate(t, n).Bytes(), 1)
 	}
-	waitFor(t, func() bool { return Mapped()-before <= int64(len(kept.whole)) })
+	waitFor(t, func() bool { return Mapped()-before <= int64(len(kept.whole.bytes)) })
 	collect()
 	if got := Mapped() - before; got < minMapped {
 		t.Errorf("%d bytes are left, want those of the mapping in use", got)

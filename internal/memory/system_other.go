@@ -2,7 +2,11 @@
 
 package memory
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"os"
+)
 
 // maxHeap bounds one object, because nobody can ask such a system: a heap that cannot grow ends
 // the program.
@@ -18,3 +22,9 @@ func take(bytes int) ([]byte, error) {
 
 // giveBack leaves the memory to the garbage collector.
 func giveBack([]byte) error { return nil }
+
+// mapFile cannot be done.
+func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// unmapFile has nothing to do.
+func unmapFile([]byte) error { return nil }

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,3 +43,15 @@ func trim(p unsafe.Pointer, bytes int) {
 func giveBack(whole []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(whole)), uintptr(len(whole)))
 }
+
+// mapFile maps a file read-only.
+func mapFile(file *os.File, bytes int) ([]byte, error) {
+	p, err := unix.MmapPtr(int(file.Fd()), 0, nil, uintptr(bytes), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), bytes), nil
+}
+
+// unmapFile unmaps what mapFile has returned.
+func unmapFile(whole []byte) error { return giveBack(whole) }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -13,13 +14,36 @@ func take(bytes int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// no memory of Go's, so the number is as good as a pointer
+	return bytesAt(at, bytes), nil
+}
+
+// bytesAt is memory that is not Go's, so that the number is as good as a pointer.
+func bytesAt(at uintptr, bytes int) []byte {
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&at))
-	return unsafe.Slice((*byte)(p), bytes), nil
+	return unsafe.Slice((*byte)(p), bytes)
 }
 
 // giveBack releases what take has returned.
 func giveBack(whole []byte) error {
 	return windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(whole))), 0,
 		windows.MEM_RELEASE)
+}
+
+// mapFile maps a file read-only. The view stays when the handles are closed.
+func mapFile(file *os.File, bytes int) ([]byte, error) {
+	h, err := windows.CreateFileMapping(windows.Handle(file.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer windows.CloseHandle(h)
+	at, err := windows.MapViewOfFile(h, windows.FILE_MAP_READ, 0, 0, uintptr(bytes))
+	if err != nil {
+		return nil, err
+	}
+	return bytesAt(at, bytes), nil
+}
+
+// unmapFile unmaps what mapFile has returned.
+func unmapFile(whole []byte) error {
+	return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }

@@ -1,0 +1,355 @@
+package attn
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+
+	"github.com/seed-1415985d/attn/internal/frames"
+	"github.com/seed-1415985d/attn/internal/memory"
+)
+
+// The file of a matrix: the header (file_header.go), then parts
+//
+//	of I8     the scales as in Matrix, [batch][heads][outputs in whole panels] float32, and bytes of
+//	          zero so that the part and its checksum are a multiple of 64 bytes
+//	always    the elements as in Matrix, which therefore begin at a multiple of 64 bytes
+//
+// Whoever maps a file checks the header and the scales, and leaves the elements where they are.
+
+// filePiece is how many bytes are read or written at a time, whole numbers.
+const filePiece = 1 << 20
+
+// scalePadding is the zeros after the scales, which are a multiple of 64 bytes.
+const scalePadding = 64 - frames.ChecksumSize
+
+const _ = uint(-(4 * panel % 64)) // does not compile if they are not
+
+// matrixFields are the fields of a header of a matrix.
+var matrixFields = [fileFields]fileField{
+	{"Format", 0, len(formats) - 1}, {"ValueFormat", 0, len(formats) - 1}, {"Integers", 0, 1},
+	{"number of batch entries", 1, maxLength}, {"number of heads", 1, maxLength},
+	{"number of inputs", 1, maxLength}, {"number of outputs", 1, maxLength},
+	{"first position", 0, 0}, {"length", 0, 0},
+}
+
+// Save writes the packed matrix to w in a form that any machine can read with [LoadMatrix] or
+// [MapMatrix]: its elements and scales, and less than 200 bytes beside them. It returns how many
+// were written. The same matrix gives the same bytes, on every CPU. Errors of w are wrapped.
+func (m *Matrix) Save(w io.Writer) (n int64, err error) {
+	if err := m.checkOpen(); err != nil {
+		return 0, err
+	}
+	f := frames.Writer{To: w}
+	h := fileHeader{m.format, m.format, m.int8, m.b, m.h, m.inner, m.cols, 0, 0}
+	buffer := make([]byte, 0, min(filePiece, max(headerSize, m.size()))+frames.ChecksumSize)
+	err = f.Write(h.append(buffer, matrixMagic), true)
+	if m.scaled {
+		if err == nil {
+			err = writeNumbers(&f, buffer, rawBytes(m.scales), 4, false)
+		}
+		if err == nil {
+			err = f.Write(append(buffer, make([]byte, scalePadding)...), true)
+		}
+	}
+	if err == nil {
+		err = writeNumbers(&f, buffer, m.data, m.bytes, true)
+	}
+	runtime.KeepAlive(m) // and with it its memory
+	return f.N, errWriting(&f, err)
+}
+
+// writeNumbers writes numbers of a size, piece by piece, the last one perhaps with a checksum.
+func writeNumbers(f *frames.Writer, buffer, x []byte, size int, last bool) error {
+	for len(x) > 0 {
+		n := min(len(x), cap(buffer)-frames.ChecksumSize)
+		piece := append(buffer[:0], x[:n]...)
+		x = x[n:]
+		if bigEndian() {
+			swapEach(piece, size)
+		}
+		if err := f.Write(piece, last && len(x) == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadMatrix reads a matrix that [Matrix.Save] wrote, and nothing after it, so r may hold several
+// one after the other. It checks all of it. Products have the bits of those by the matrix that was
+// saved. The memory is like that of [PackMatrix], and is taken as bytes come.
+//
+// What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and
+// [io.ErrUnexpectedEOF] if it has too few. A matrix larger than memory can be is [ErrShape], and
+// [ErrMemory] if the system has no memory. Other errors of r are wrapped.
+func LoadMatrix(r io.Reader) (*Matrix, error) {
+	f := frames.Reader{From: r}
+	m, err := readMatrixHeader(&f)
+	if err == nil {
+		err = m.readFrom(&f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// MapMatrix opens a file that [Matrix.Save] wrote, a single matrix, and uses its bytes in place:
+// a packed model starts at once, and programs that map the same file share its memory. The header
+// and the scales are checked; elements are read from the file when they are first needed, and are
+// not checked. Products have the bits of those by the matrix that was saved.
+//
+// The file must not change until Close: products by bytes that changed are of any value, and the
+// end of the program where the file became shorter. Where the system cannot map the file, or orders
+// the bytes of numbers otherwise, it is read and checked as by [LoadMatrix]. A system that gives
+// huge pages on request gives them to memory and not to files, so decoding may take longer than by
+// a matrix from LoadMatrix.
+//
+// The errors are those of LoadMatrix, [ErrFormat] for bytes after the matrix, and those of opening
+// the file, wrapped.
+func MapMatrix(path string) (*Matrix, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("attn: mapping a matrix: %w", err)
+	}
+	defer file.Close()
+	m, err := mapMatrix(file)
+	if err != nil {
+		return nil, fmt.Errorf("attn: mapping %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// mapMatrix maps a file, or reads it where that cannot be done.
+func mapMatrix(file *os.File) (*Matrix, error) {
+	if !bigEndian() {
+		if mapping, err := memory.Map(file); err == nil {
+			return matrixIn(mapping)
+		}
+	}
+	return loadWhole(file)
+}
+
+// loadWhole is LoadMatrix for a reader with nothing after the matrix.
+func loadWhole(r io.Reader) (*Matrix, error) {
+	m, err := LoadMatrix(r)
+	if err != nil {
+		return nil, err
+	}
+	if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
+		_ = m.Close()
+		return nil, m.errSize("more")
+	}
+	return m, nil
+}
+
+// matrixIn is the matrix in the bytes of a file, which are those of this machine's numbers.
+func matrixIn(file *memory.Mapping) (m *Matrix, err error) {
+	defer func() {
+		if err != nil {
+			_ = file.Close() // what is wrong with it is what the caller wants to know
+		}
+	}()
+	x := file.Bytes()
+	f := frames.Reader{From: bytes.NewReader(x)}
+	if m, err = readMatrixHeader(&f); err != nil {
+		return nil, err
+	}
+	if len(x) != m.fileSize() {
+		return nil, m.errSize(fmt.Sprint(len(x)))
+	}
+	if _, err = m.readScales(&f); err != nil {
+		return nil, err
+	}
+	x = x[headerSize:]
+	scales := x[:m.scaleSize()]
+	if m.scaled {
+		x = x[len(scales)+scalePadding+frames.ChecksumSize:]
+	}
+	m.use(file, x[:m.size()], scales)
+	return m, nil
+}
+
+// readMatrixHeader reads a header and returns its matrix, which has no memory yet.
+func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
+	h, err := readHeader(f, matrixMagic, &matrixFields)
+	switch {
+	case err != nil:
+		return nil, err
+	case h.valueFormat != h.format:
+		return nil, fail(ErrFormat, "the file's ValueFormat is %v, want %v as Format", h.valueFormat,
+			h.format)
+	case h.mark && h.format != I8:
+		return nil, fail(ErrFormat, "the file's Format is %v with Integers, want I8", h.format)
+	}
+	m, ok := newMatrix(h.format, h.batch, h.heads, h.inputs, h.outputs)
+	if !ok {
+		return nil, fail(ErrShape, "the file's matrix is [%d %d %d %d], want at most %d elements", h.batch,
+			h.heads, h.inputs, h.outputs, maxElements)
+	}
+	m.int8 = h.mark
+	return m, nil
+}
+
+// fileSize is the bytes of the matrix's file.
+func (m *Matrix) fileSize() int {
+	n := headerSize + m.size() + frames.ChecksumSize
+	if m.scaled {
+		n += m.scaleSize() + scalePadding + frames.ChecksumSize
+	}
+	return n
+}
+
+func (m *Matrix) errSize(bytes string) error {
+	return fail(ErrFormat, "the file has %s bytes, want the %d of its matrix", bytes, m.fileSize())
+}
+
+// readFrom reads what follows the header.
+func (m *Matrix) readFrom(f *frames.Reader) (err error) {
+	scales, err := m.readScales(f)
+	if err != nil {
+		return err
+	}
+	defer scales.Close()
+	all := memory.Growing{Most: m.size() + m.scaleSize()}
+	defer func() {
+		if m.memory == nil { // also if the reader panics
+			all.Close()
+		}
+	}()
+	const part = "elements"
+	if err := readNumbers(f, part, &all, m.size(), m.bytes); err != nil {
+		return err
+	}
+	if err := f.End(); err != nil {
+		return errPart(f, part, err)
+	}
+	if _, err := all.Next(m.scaleSize()); err != nil {
+		return errMemory(&all, err)
+	}
+	x := all.Mapping().Bytes()
+	data, own := x[:m.size()], x[m.size():]
+	if m.scaled {
+		copy(own, scales.Mapping().Bytes())
+	}
+	if fault := m.faultOfElements(data); fault != "" {
+		return fail(ErrFormat, "%s: %s", part, fault)
+	}
+	m.use(all.Mapping(), data, own)
+	return nil
+}
+
+// readScales reads and checks the scales, if the matrix has some.
+func (m *Matrix) readScales(f *frames.Reader) (memory.Growing, error) {
+	const part = "scales"
+	g := memory.Growing{Most: m.scaleSize()}
+	if !m.scaled {
+		return g, nil
+	}
+	err := readNumbers(f, part, &g, m.scaleSize(), 4)
+	if err == nil {
+		err = readZeros(f, part, scalePadding)
+	}
+	if err == nil {
+		if fault := m.faultOfScales(g.Mapping().Floats()); fault != "" {
+			err = fail(ErrFormat, "%s: %s", part, fault)
+		}
+	}
+	if err != nil {
+		g.Close()
+	}
+	return g, err
+}
+
+// readNumbers reads so many bytes of numbers of a size, piece by piece.
+func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size int) error {
+	for bytes > 0 {
+		x, err := to.Next(min(bytes, filePiece))
+		if err != nil {
+			return errMemory(to, err)
+		}
+		if err := f.Read(x); err != nil {
+			return errPart(f, part, err)
+		}
+		if bigEndian() {
+			swapEach(x, size)
+		}
+		bytes -= len(x)
+	}
+	return nil
+}
+
+func errMemory(g *memory.Growing, err error) error {
+	return fail(ErrMemory, "the file's matrix is %d bytes: %v", g.Most, err)
+}
+
+// readZeros reads the end of a part, so many bytes of zero.
+func readZeros(f *frames.Reader, part string, n int) error {
+	x := make([]byte, n)
+	if err := f.Read(x); err != nil {
+		return errPart(f, part, err)
+	}
+	if err := f.End(); err != nil {
+		return errPart(f, part, err)
+	}
+	if i := bytes.IndexFunc(x, func(e rune) bool { return e != 0 }); i >= 0 {
+		return fail(ErrFormat, "%s: byte %d after them is %d, want 0", part, i, x[i])
+	}
+	return nil
+}
+
+// faultOfScales says what among scales no matrix has. It is empty if there is nothing.
+func (m *Matrix) faultOfScales(scales []float32) string {
+	for ; len(scales) > 0; scales = scales[roundUp(m.cols, panel):] {
+		if fault := faultOfScales("output", scales[:m.cols]); fault != "" {
+			return fault
+		}
+		for _, e := range scales[m.cols:roundUp(m.cols, panel)] {
+			if math.Float32bits(e) != 0 {
+				return "one is of no output and not zero"
+			}
+		}
+	}
+	return ""
+}
+
+// faultOfElements says what among elements no matrix has. It is empty if there is nothing.
+func (m *Matrix) faultOfElements(data []byte) string {
+	if m.scaled && bytes.IndexByte(data, 0x80) >= 0 {
+		return "one is -128, want -127 to 127"
+	}
+	for len(data) > 0 {
+		for k := 0; k < m.inner; k += productInner {
+			steps := min(productInner, m.inner-k)
+			n := roundUp(steps, m.group) * roundUp(m.cols, panel) * m.bytes
+			if m.stray(data[:n], steps) {
+				return "a byte is of no input or output and not zero"
+			}
+			data = data[n:]
+		}
+	}
+	return ""
+}
+
+// stray reports whether what is beyond the steps and columns of some panels is not zero.
+func (m *Matrix) stray(x []byte, steps int) bool {
+	layout := scoreLayout(m.format, steps, roundUp(m.cols, panel))
+	for c := range layout.cols {
+		first := steps
+		if c >= m.cols {
+			first = 0
+		}
+		for k := first; k < roundUp(steps, m.group); k++ {
+			at := placeOf(m.format, &layout, k, c) * m.bytes
+			for _, e := range x[at:][:m.bytes] {
+				if e != 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
