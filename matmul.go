@@ -57,28 +57,6 @@ func MatMul(dst, a, b Tensor) error {
 	return nil
 }
 
-// MatMul works like the function [MatMul], on all workers of the pool.
-func (p *Pool) MatMul(dst, a, b Tensor) error {
-	if p == nil {
-		return MatMul(dst, a, b)
-	}
-	j, err := p.begin()
-	if err != nil {
-		return err
-	}
-	defer p.end(j)
-	x := &j.multiplication
-	*x = multiplication{dst: dst, a: a, b: b}
-	if err := x.check(); err != nil || x.dst.empty() {
-		return err
-	}
-	workers := p.workersFor(x.cost())
-	x.partition(workers)
-	j.other = x
-	p.runProduct(j, workers, x.cost(), x.units())
-	return nil
-}
-
 // multiplication is a call of MatMul.
 type multiplication struct {
 	dst, a, b Tensor
@@ -132,9 +110,6 @@ func (p *multiplication) cost() float64 {
 	cells := float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.D)
 	return tuned.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
 }
-
-// shareUnit is unit for the workers of a pool.
-func (p *multiplication) shareUnit(w *scratch, _ *plan, i int) { p.unit(w, i) }
 
 // unit computes one unit of work.
 func (p *multiplication) unit(w *scratch, i int) {
@@ -291,16 +266,26 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 	if whole == b0.cols {
 		return
 	}
-	// The kernels write whole vectors: the last columns go through a buffer.
-	var buffer [productRows * 8]float32
-	tail := b0.cols - whole
-	for r := range rows {
-		copy(buffer[r*8:], dst[r*dstStride+whole:][:tail])
-	}
+	var last ragged
+	last.load(dst[whole:], rows, dstStride, b0.cols-whole)
 	part.cols = 8
-	accumulate(buffer[:], a, b[whole/panel*b0.panelStride+whole%panel:], nil, rows, 8, aStride, &part)
+	accumulate(last[:], a, b[whole/panel*b0.panelStride+whole%panel:], nil, rows, panel, aStride, &part)
+	last.store(dst[whole:], rows, dstStride, b0.cols-whole)
+}
+
+// ragged is the last columns of a product where these are fewer than kernels write, which write
+// whole vectors or panels: they go through this buffer.
+type ragged [productRows * panel]float32
+
+func (x *ragged) load(dst []float32, rows, stride, cols int) {
 	for r := range rows {
-		copy(dst[r*dstStride+whole:][:tail], buffer[r*8:])
+		copy(x[r*panel:], dst[r*stride:][:cols])
+	}
+}
+
+func (x *ragged) store(dst []float32, rows, stride, cols int) {
+	for r := range rows {
+		copy(dst[r*stride:][:cols], x[r*panel:])
 	}
 }
 
@@ -385,8 +370,8 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	w := scratches.Get().(*scratch)
 	for first := 0; first < dst.L; first += p.part {
 		q := p.step(w, first)
-		for i := range q.rotations() {
-			q.rotate(i)
+		for i := range q.preparations() {
+			q.prepare(i)
 		}
 		q.partition(1)
 		for i := range q.units() {
@@ -398,54 +383,14 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	return nil
 }
 
-// MulMatrix works like [Matrix.MatMul], on all workers of the pool.
-func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
-	if p == nil {
-		return m.MatMul(dst, a, bias)
-	}
-	_ = m.cols // a nil pointer panics before the call counts as running
-	j, err := p.begin()
-	if err != nil {
-		return err
-	}
-	defer p.end(j)
-	all := projection{dst: dst, a: a, m: m, bias: bias}
-	if err := all.check(); err != nil {
-		return err
-	}
-	q := &j.projection
-	for first := 0; first < dst.L; first += all.part {
-		*q = all.step(&j.scratch, first)
-		workers := p.workersFor(q.cost())
-		if q.rotating = q.prepares(); q.rotating {
-			p.runProduct(j, workers, q.rotationCost(), q.rotations())
-			q.rotating = false
-		}
-		q.partition(workers)
-		p.runProduct(j, workers, q.cost(), q.units())
-	}
-	return nil
-}
-
-// runProduct lets workers compute units of a product, which take some nanoseconds.
-func (p *Pool) runProduct(j *job, workers int, cost float64, units int) {
-	j.cost, j.units, j.workers = cost, units, workers
-	if cost < tuned.SmallCall {
-		j.workers = 1
-	}
-	j.next.Store(0)
-	p.run(j)
-}
-
 // projection is a product by a Matrix.
 type projection struct {
 	dst, a Tensor
 	m      *Matrix
 	bias   []float32
 
-	part     int  // rows of dst that are multiplied at a time: all, unless they have to be rotated
-	rotating bool // units are rows of a that are rotated, not yet products
-	source   Tensor
+	part   int    // rows of dst that are multiplied at a time: all, unless they are prepared
+	source Tensor // a before it is prepared
 
 	ints   integerRows // of a matrix with Integers: rows of a
 	scales []float32   // and their scales, one for each int8Group of a row
@@ -454,13 +399,16 @@ type projection struct {
 	gathered   bool // blocks of dst are computed in scratch memory
 }
 
-// rotatedElements bounds the elements of a that are rotated at a time: 32 MiB.
-const rotatedElements = 1 << 23
+// A product has two phases, whose units workers share: rows of a are prepared, that is rotated and
+// made integers, if the matrix is; and then multiplied.
 
-// rotationRows rows are rotated as one unit.
-const rotationRows = 8
+// preparedElements bounds the elements of a that are prepared at a time: 32 MiB.
+const preparedElements = 1 << 23
 
-// step is the product of the rows from first on, as many as fit. Rows that are to be rotated get
+// preparedRows rows are prepared as one unit.
+const preparedRows = 8
+
+// step is the product of the rows from first on, as many as fit. Rows that are to be prepared get
 // memory in the caller's scratch.
 func (p projection) step(w *scratch, first int) projection {
 	n := min(p.part, p.dst.L-first)
@@ -486,18 +434,18 @@ func (p projection) step(w *scratch, first int) projection {
 // prepares reports whether rows of a are rotated, or become integers, before they are multiplied.
 func (p *projection) prepares() bool { return p.m.rotation > 1 || p.m.int8 }
 
-// rotations is the number of units of rows to rotate.
-func (p *projection) rotations() int {
+// preparations is the number of units of rows to prepare.
+func (p *projection) preparations() int {
 	if !p.prepares() {
 		return 0
 	}
-	return (p.a.B*p.a.H*p.a.L + rotationRows - 1) / rotationRows
+	return (p.a.B*p.a.H*p.a.L + preparedRows - 1) / preparedRows
 }
 
-// rotate rotates the rows of unit i.
-func (p *projection) rotate(i int) {
+// prepare prepares the rows of unit i.
+func (p *projection) prepare(i int) {
 	rows := p.a.B * p.a.H * p.a.L
-	for r := i * rotationRows; r < min((i+1)*rotationRows, rows); r++ {
+	for r := i * preparedRows; r < min((i+1)*preparedRows, rows); r++ {
 		row := p.a.Data[r*p.a.D:][:p.a.D]
 		at := p.source.offset(r/p.a.L/p.a.H, r/p.a.L%p.a.H, r%p.a.L)
 		copy(row, p.source.Data[at:])
@@ -510,9 +458,9 @@ func (p *projection) rotate(i int) {
 	}
 }
 
-// rotationCost estimates the nanoseconds of rotating on one core: additions for each power of two,
-// and reading.
-func (p *projection) rotationCost() float64 {
+// preparationCost estimates the nanoseconds of preparing on one core: additions for each power of
+// two, and reading.
+func (p *projection) preparationCost() float64 {
 	elements := float64(p.a.B) * float64(p.a.H) * float64(p.a.L) * float64(p.a.D)
 	return tuned.Cost(2*elements*float64(bits.Len(uint(p.m.rotation))), 4*elements)
 }
@@ -525,7 +473,7 @@ func (p *projection) check() error {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}
 	if p.part = max(1, p.dst.L); p.prepares() {
-		p.part = max(1, min(p.part, rotatedElements/max(1, p.a.B*p.a.H*p.a.D)))
+		p.part = max(1, min(p.part, preparedElements/max(1, p.a.B*p.a.H*p.a.D)))
 	}
 	right := rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}
 	return checkProduct(&p.dst, &p.a, &right, &Tensor{}, p.bias)
@@ -588,12 +536,8 @@ func (p *projection) block(i int) productBlock {
 		min(p.cols, p.dst.D-first)}
 }
 
-// unit computes one block of dst, or rotates rows.
+// unit computes one block of dst.
 func (p *projection) unit(i int) {
-	if p.rotating {
-		p.rotate(i)
-		return
-	}
 	u := p.block(i)
 	if p.gathered {
 		p.gather(&u)

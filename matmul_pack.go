@@ -65,27 +65,6 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	return p.finish()
 }
 
-// PackMatrix works like the function [PackMatrix], on all workers of the pool.
-func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
-	if p == nil {
-		return PackMatrix(w, c)
-	}
-	j, err := p.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer p.end(j)
-	x, err := newPacking(w, c)
-	if err != nil {
-		return nil, err
-	}
-	workers := p.workersFor(x.cost())
-	x.divide(workers)
-	j.other = x
-	p.runProduct(j, workers, x.cost(), x.units())
-	return x.finish()
-}
-
 // packing is a matrix that is being packed.
 type packing struct {
 	x          Tensor
@@ -196,9 +175,6 @@ func (p *packing) unit(w *scratch, i int) {
 	}
 	p.packFloats(w, u)
 }
-
-// shareUnit is unit as a call of a Pool.
-func (p *packing) shareUnit(w *scratch, _ *plan, i int) { p.unit(w, i) }
 
 // cost estimates the nanoseconds of packing on one core.
 func (p *packing) cost() float64 {

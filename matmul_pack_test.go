@@ -118,7 +118,7 @@ func TestPoolPackMatrixErrors(t *testing.T) {
 		{zeros(1, 1, 2, 3), MatrixConfig{Format: 7}, ErrOption,
 			"MatrixConfig.Format is Format(7), want F32, F16, BF16 or I8"},
 		{zeros(1, 1, 2, 3), MatrixConfig{Integers: true}, ErrOption,
-			"MatrixConfig.Format is F32 with Int8, want I8"},
+			"MatrixConfig.Format is F32 with Integers, want I8"},
 		{Tensor{B: 1, H: 1, D: 1}, MatrixConfig{}, ErrShape, fmt.Sprintf("w is [1 1 0 1], "+
 			"want at least one row and at most %d elements", maxElements)},
 		{spoiled, MatrixConfig{Format: I8}, ErrOption, "w is NaN in row 280, " +

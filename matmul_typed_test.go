@@ -161,8 +161,8 @@ func inSmallUnits(t *testing.T, p *projection) {
 	t.Helper()
 	must(t, p.check())
 	*p = p.step(new(scratch), 0)
-	for i := range p.rotations() {
-		p.rotate(i)
+	for i := range p.preparations() {
+		p.prepare(i)
 	}
 	p.partition(64)
 	for i := range p.units() {

@@ -81,51 +81,6 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Attend works like the function [Attend], on all workers of the pool.
-func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
-	if p == nil {
-		return Attend(dst, q, k, v, opt)
-	}
-	j, err := p.begin()
-	if err != nil {
-		return err
-	}
-	j.plan = newPlan(dst, q, k, v, opt)
-	if err = j.plan.init(opt); err == nil {
-		p.attend(j)
-	}
-	p.end(j)
-	return err
-}
-
-// AttendCache works like [Cache.Attend], on all workers of the pool.
-func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
-	if p == nil {
-		return c.Attend(dst, q, opt)
-	}
-	_ = c.length // a nil pointer panics before the call counts as running
-	j, err := p.begin()
-	if err != nil {
-		return err
-	}
-	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err = c.plan(&j.plan, opt); err == nil {
-		p.attend(j)
-	}
-	p.end(j)
-	return err
-}
-
-// attend computes the validated call of a job.
-func (p *Pool) attend(j *job) {
-	if j.plan.dst.empty() {
-		return
-	}
-	j.cost = j.plan.cost(&tuned)
-	j.begin(p.workersFor(j.cost))
-	p.run(j)
-}
-
 // workersFor returns how many workers a call of some nanoseconds is for. A call that does not pay
 // for waking workers is for those that spin, unless calls follow each other so fast that the next
 // ones pay.
@@ -164,7 +119,8 @@ func (p *Pool) begin() (*job, error) {
 // lives no longer than they do.
 func (p *Pool) end(j *job) {
 	// let go of the caller's buffers
-	j.plan, j.projection, j.other, j.multiplication = plan{}, projection{}, nil, multiplication{}
+	j.plan, j.update, j.multiplication = plan{}, stateUpdate{}, multiplication{}
+	j.packing, j.projection = nil, projection{}
 	j.call.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,28 +236,38 @@ func (p *Pool) leave(j *job) {
 	p.mu.Lock()
 }
 
-// unitWork is work in units that any worker may take, in any order.
-type unitWork interface {
-	shareUnit(w *scratch, p *plan, i int)
-}
+// workKind is what the units of a job are.
+type workKind uint8
+
+const (
+	attendWork   workKind = iota // chunks of a call, or segments of them
+	updateWork                   // chunks of an Update, over keys of one segment
+	multiplyWork                 // blocks of a MatMul
+	packWork                     // blocks of a Matrix that is packed
+	prepareWork                  // rows of inputs of a product by a Matrix
+	productWork                  // and its blocks
+)
 
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
-	plan       plan       // a call of Attend,
-	projection projection // or, if it has a matrix, a product by it,
-	other      unitWork   // or, if not nil, something else
-	cost       float64    // estimated nanoseconds
-	units      int
-	workers    int // for how many it was divided
-	segments   int // pieces that each chunk is divided into, 1 if it is whole
+	kind workKind
+
+	plan           plan
+	update         stateUpdate
+	multiplication multiplication
+	packing        *packing
+	projection     projection
+
+	cost     float64 // estimated nanoseconds
+	units    int
+	workers  int // for how many it was divided
+	segments int // pieces that each chunk is divided into, 1 if it is whole
 
 	next atomic.Int64 // the first unit that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
 
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
-
-	multiplication multiplication // what other is in calls of MatMul
 
 	scratch scratch      // the caller's
 	call    sequenceCall // if it is over several sequences
@@ -314,6 +280,7 @@ type job struct {
 // begin schedules a call of Attend for some workers.
 func (j *job) begin(workers int) {
 	p := &j.plan
+	j.kind = attendWork
 	if j.next.Store(0); p.sequences != nil {
 		j.beginSequences(workers)
 		return
@@ -364,7 +331,7 @@ func (j *job) work(w *scratch) (taken int) {
 	if i >= j.units {
 		return 0
 	}
-	if j.projection.m == nil {
+	if j.kind <= updateWork {
 		w.fit(&j.plan)
 	}
 	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
@@ -376,14 +343,24 @@ func (j *job) work(w *scratch) (taken int) {
 
 // unit computes one unit.
 func (j *job) unit(w *scratch, i int) {
-	switch {
-	case j.projection.m != nil:
+	switch j.kind {
+	case attendWork:
+		j.attendUnit(w, i)
+	case updateWork:
+		j.update.unit(w, &j.plan, i)
+	case multiplyWork:
+		j.multiplication.unit(w, i)
+	case packWork:
+		j.packing.unit(w, i)
+	case prepareWork:
+		j.projection.prepare(i)
+	case productWork:
 		j.projection.unit(i)
-		return
-	case j.other != nil:
-		j.other.shareUnit(w, &j.plan, i)
-		return
 	}
+}
+
+// attendUnit computes a chunk of a call, or a segment of one.
+func (j *job) attendUnit(w *scratch, i int) {
 	chunk, segment, segments := j.chunkOf(i)
 	if segments > 1 {
 		j.segment(w, chunk, segment)

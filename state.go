@@ -40,8 +40,6 @@ type State struct {
 	sinks []float32 // one per head, empty if there are none
 
 	closed bool
-
-	shared stateUpdate // what the workers of a pool do
 }
 
 // StateConfig is the shape of a [State].
@@ -391,3 +389,13 @@ func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 		}
 	}
 }
+
+// stateUpdate is keys [lo, hi) of a call, all of one segment, that go to a node of a state.
+type stateUpdate struct {
+	*State
+	node   *state
+	lo, hi int
+}
+
+// unit adds them to the rows of one chunk.
+func (u *stateUpdate) unit(w *scratch, p *plan, i int) { u.updateNode(w, p, u.node, i, u.lo, u.hi) }

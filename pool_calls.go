@@ -1,0 +1,192 @@
+package attn
+
+// Attend works like the function [Attend], on all workers of the pool.
+func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
+	if p == nil {
+		return Attend(dst, q, k, v, opt)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	j.plan = newPlan(dst, q, k, v, opt)
+	if err = j.plan.init(opt); err == nil {
+		p.attend(j)
+	}
+	p.end(j)
+	return err
+}
+
+// AttendCache works like [Cache.Attend], on all workers of the pool.
+func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
+	if p == nil {
+		return c.Attend(dst, q, opt)
+	}
+	_ = c.length // a nil pointer panics before the call counts as running
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err = c.plan(&j.plan, opt); err == nil {
+		p.attend(j)
+	}
+	p.end(j)
+	return err
+}
+
+// attend computes the validated call of a job.
+func (p *Pool) attend(j *job) {
+	if j.plan.dst.empty() {
+		return
+	}
+	j.cost = j.plan.cost(&tuned)
+	j.begin(p.workersFor(j.cost))
+	p.run(j)
+}
+
+// MatMul works like the function [MatMul], on all workers of the pool.
+func (p *Pool) MatMul(dst, a, b Tensor) error {
+	if p == nil {
+		return MatMul(dst, a, b)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	x := &j.multiplication
+	*x = multiplication{dst: dst, a: a, b: b}
+	if err := x.check(); err != nil || x.dst.empty() {
+		return err
+	}
+	workers := p.workersFor(x.cost())
+	x.partition(workers)
+	p.runUnits(j, multiplyWork, workers, x.cost(), x.units())
+	return nil
+}
+
+// MulMatrix works like [Matrix.MatMul], on all workers of the pool.
+func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
+	if p == nil {
+		return m.MatMul(dst, a, bias)
+	}
+	_ = m.cols // a nil pointer panics before the call counts as running
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	all := projection{dst: dst, a: a, m: m, bias: bias}
+	if err := all.check(); err != nil {
+		return err
+	}
+	q := &j.projection
+	for first := 0; first < dst.L; first += all.part {
+		*q = all.step(&j.scratch, first)
+		workers := p.workersFor(q.cost())
+		if q.prepares() {
+			p.runUnits(j, prepareWork, workers, q.preparationCost(), q.preparations())
+		}
+		q.partition(workers)
+		p.runUnits(j, productWork, workers, q.cost(), q.units())
+	}
+	return nil
+}
+
+// runUnits lets workers compute units, which take some nanoseconds in all.
+func (p *Pool) runUnits(j *job, kind workKind, workers int, cost float64, units int) {
+	j.kind, j.cost, j.units, j.workers = kind, cost, units, workers
+	if cost < tuned.SmallCall {
+		j.workers = 1
+	}
+	j.next.Store(0)
+	p.run(j)
+}
+
+// PackMatrix works like the function [PackMatrix], on all workers of the pool.
+func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
+	if p == nil {
+		return PackMatrix(w, c)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer p.end(j)
+	x, err := newPacking(w, c)
+	if err != nil {
+		return nil, err
+	}
+	workers := p.workersFor(x.cost())
+	x.divide(workers)
+	j.packing = x
+	p.runUnits(j, packWork, workers, x.cost(), x.units())
+	return x.finish()
+}
+
+// Update is [State.Update] on all workers of the pool.
+func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
+	if p == nil {
+		return s.Update(q, k, v, opt)
+	}
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	j.plan = newPlan(Tensor{}, q, k, v, opt)
+	if err := j.plan.initKeys(); err != nil {
+		return err
+	}
+	if err := s.initUpdate(&j.plan, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j)
+}
+
+// UpdateSequence is [State.UpdateSequence] on all workers of the pool.
+func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) error {
+	if p == nil {
+		return s.UpdateSequence(q, seq, opt)
+	}
+	if err := seq.beginUpdate(); err != nil {
+		return err
+	}
+	defer seq.end()
+	j, err := p.begin()
+	if err != nil {
+		return err
+	}
+	defer p.end(j)
+	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&j.plan, seq, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j)
+}
+
+// addPooled is add by the workers of a pool, which take the chunks of a segment, one segment after
+// the other.
+func (s *State) addPooled(pool *Pool, j *job) error {
+	p := &j.plan
+	if err := s.beginAdd(p); err != nil {
+		return err
+	}
+	if p.lk > 0 && !p.q.empty() {
+		j.cost = p.cost(&tuned) / float64((p.lk+Segment-1)/Segment) // of a segment, about
+		workers := pool.workersFor(j.cost)
+		p.decide(&tuned, workers)
+		for lo := 0; lo < p.lk; {
+			node, hi := s.openSegment(p, lo)
+			j.update = stateUpdate{s, node, lo, hi}
+			j.kind, j.units, j.workers = updateWork, p.chunks, workers
+			j.next.Store(0)
+			pool.run(j)
+			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
+			lo = hi
+		}
+	}
+	s.endAdd(p)
+	return nil
+}
