@@ -81,10 +81,10 @@
 // wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
 // [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
 // State, [ErrClosed] of a Cache, Store, Sequence, Matrix or Pool, and [ErrFormat] of what a State,
-// Sequence, Cache or Matrix reads. The text names the argument, what came and what was wanted, and nothing has
-// been written. Functions on plain slices panic if lengths differ, as indexing does; the others
-// panic on nil pointers only. Methods named Save and Load, [LoadMatrix] and [MapMatrix] also return
-// errors of their writer, reader or file, wrapped.
+// Sequence, Cache or Matrix reads. The text names the argument, what came and what was wanted, and
+// nothing has been written. Functions on plain slices panic if lengths differ, as indexing does;
+// the others panic on nil pointers only. Methods named Save and Load, [LoadMatrix] and [MapMatrix]
+// also return errors of their writer, reader or file, wrapped.
 //
 // # Implementations
 //

@@ -16,8 +16,8 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_file matmul_typed
-		matmul_int8 vector inspect`},
+		state state_binary state_sequence state_nodes state_units pool matmul matmul_pack matmul_file
+		matmul_typed matmul_int8 vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
 	{Name: "engine", Files: `chunk prefix_group span block block_full block_options block_turned int8 int8_blocks weights merge
