@@ -26,13 +26,13 @@ type CacheConfig struct {
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
 //
-// All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements of 4, 2
-// or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16; for I8
-// also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements, and
-// one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where [Attend]
-// does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so the garbage
-// collector does not count it. Close gives it back; without Close, it goes back some time after the
-// cache has become unreachable.
+// All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
+// of 4, 2 or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
+// for I8 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
+// and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where
+// [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so
+// the garbage collector does not count it. Close gives it back; without Close, it goes back some
+// time after the cache has become unreachable.
 //
 // On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time
 // with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:

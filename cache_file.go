@@ -34,7 +34,8 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 // header is that of a file of no tokens.
 func (c *Cache) header() fileHeader {
 	g := &c.config
-	return fileHeader{g.Format, g.Format, g.ValuesInKeys, g.Batch, g.KVHeads, g.HeadDim, g.ValueDim, 0, 0}
+	return fileHeader{g.Format, g.Format, g.ValuesInKeys, g.Batch, g.KVHeads, g.HeadDim,
+		g.ValueDim, 0, 0}
 }
 
 // heads is the number of heads of all batch entries.
@@ -48,8 +49,8 @@ func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 // More tokens than Capacity are [ErrCapacity], and those of a sequence from which DropBefore took
 // some [ErrUnsupported]. A cache of another shape is [ErrShape], of another Format or ValuesInKeys
 // [ErrOption]. What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no
-// bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r are wrapped. After any error
-// the tokens are those that there were.
+// bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r are wrapped. After any
+// error the tokens are those that there were.
 //
 // Like Append, it needs the cache for itself.
 func (c *Cache) Load(r io.Reader) (n int64, err error) {
@@ -71,8 +72,8 @@ func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
 	case h.first > 0:
 		return fail(ErrUnsupported, "the file's first position is %d, want 0 in a cache", h.first)
 	case h.length > c.config.Capacity:
-		return fail(ErrCapacity, "the file has %d tokens, want at most %d, the cache's Capacity", h.length,
-			c.config.Capacity)
+		return fail(ErrCapacity, "the file has %d tokens, want at most %d, the cache's Capacity",
+			h.length, c.config.Capacity)
 	case c.length == 0: // nobody reads its blocks
 		err = c.readInPlace(f, h.length)
 	default:

@@ -18,8 +18,8 @@ func newCacheOf(t testing.TB, g CacheConfig, n int) *Cache {
 	must(t, err)
 	fillWith(elements[float32](c.packed.data), nan32())
 	r := goldenRandom("cache file")
-	k, v := goldenTensor(r, 4, g.Batch, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, g.Batch, g.KVHeads,
-		n, g.ValueDim)
+	k, v := goldenTensor(r, 4, g.Batch, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, g.Batch,
+		g.KVHeads, n, g.ValueDim)
 	must(t, c.Append(k, g.kept(v)))
 	return c
 }
@@ -173,7 +173,8 @@ func (r *cacheReader) unchanged(t testing.TB) {
 
 // smallestCache is the configuration of a cache with the smallest blocks.
 func smallestCache(kind Format) CacheConfig {
-	return CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 1, ValueDim: 1, Capacity: 2 * Block, Format: kind}
+	return CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 1, ValueDim: 1, Capacity: 2 * Block,
+		Format: kind}
 }
 
 // Whichever byte is not what it was, and wherever the file ends, it is an error.

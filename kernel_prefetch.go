@@ -33,6 +33,7 @@ func (a *prefetchHint) set(t *tuning.Row, pointer uintptr, inOrder bool) {
 
 // setTyped is what the CPU wants where kernels read elements of fewer bits.
 func (a *prefetchHint) setTyped(t *tuning.Row) {
+	a.pointer, a.inOrder = 0, false
 	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchTyped, t.PrefetchTyped, t.FourPanels
 }
 

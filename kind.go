@@ -24,7 +24,7 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) operands {
 }
 
 // score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
-func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
 	switch p.keyKind {
 	case kindPanels:
 		panelKind{}.score(w, p, c, b, t, k, at)
@@ -38,7 +38,7 @@ func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, k operands, at int)
 }
 
 // values finds or makes the values of a part, whose keys are k, and leaves their layout in w.layout.
-func (w *scratch) values(p *plan, c *chunk, b *part, k operands) operands {
+func (w *scratch) values(p *plan, c *chunk, b *part, k *operands) operands {
 	w.scanned = false
 	switch p.valueKind {
 	case kindPanels:
@@ -55,7 +55,7 @@ func (w *scratch) values(p *plan, c *chunk, b *part, k operands) operands {
 
 // accumulate adds the values of a part that a tile's weights weigh to its outputs. Those of the
 // tile's first part are multiplied by w.alpha before, or begin at 0.
-func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, v operands, at int) {
+func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, v *operands, at int) {
 	switch p.valueKind {
 	case kindBits:
 		bitKind{}.accumulate(w, p, c, st, b, t, v, at)

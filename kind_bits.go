@@ -18,7 +18,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
 	return operands{floats: w.k, scales: scales}
 }
 
-func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
 	lo, hi := t.keysOf(b)
 	if k.bits != nil {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), k.bits, t.rows, p.d, hi)
@@ -52,7 +52,7 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	l.setTyped(&tuned)
 }
 
-func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v operands,
+func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
 	at int) {
 	if v.bits == nil {
 		panelKind{}.accumulate(w, p, c, st, b, t, v, at)

@@ -9,7 +9,7 @@ func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
 	return operands{bits: keys, scales: scales}
 }
 
-func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
 	_, hi := t.keysOf(b)
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, k.bits, k.scales, t.rows, hi)
 }
@@ -29,7 +29,7 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 	return w.int8Block(p, c, b.first)
 }
 
-func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile, v operands) {
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile, v *operands) {
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite // unseen keys have weights of 0
 	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, v.bits, w.alpha,
 		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)

@@ -15,7 +15,7 @@ type latentKind struct{}
 // fewBytes of a block's values are transposed at a time for few rows.
 const fewBytes = 32 << 10
 
-func (latentKind) values(w *scratch, p *plan, c *chunk, b *part, k operands) operands {
+func (latentKind) values(w *scratch, p *plan, c *chunk, b *part, k *operands) operands {
 	if c.rows <= p.spanRows && b.equal {
 		if k.floats != nil {
 			return operands{bits: memoryOf(k.floats)}
@@ -37,7 +37,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part, k operands) ope
 	return operands{bits: typed, scales: k.scales}
 }
 
-func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v operands,
+func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
 	at int) {
 	switch {
 	case c.rows <= p.spanRows && b.equal:
@@ -50,7 +50,7 @@ func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, 
 }
 
 // accumulateFew adds the values of the first n keys of a block, which v are, that all rows see.
-func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, v operands, rows, n int,
+func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, v *operands, rows, n int,
 	overwrite bool) {
 	layout := &w.layout
 	*layout = panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}

@@ -15,7 +15,7 @@ func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
 	return operands{floats: k}
 }
 
-func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
 	lo, hi := t.keysOf(b)
 	if p.pairwise() {
 		w.prefetchPairs(p, c, b, t)
@@ -43,7 +43,7 @@ func (w *scratch) layoutPanels(p *plan, pointer uintptr, inOrder bool) {
 	w.layout.set(&tuned, pointer, inOrder)
 }
 
-func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v operands,
+func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
 	at int) {
 	lo, hi := t.keysOf(b)
 	layout, alpha := &w.layout, w.alpha[at:]

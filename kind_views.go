@@ -14,7 +14,7 @@ func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
 	return operands{floats: w.k}
 }
 
-func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k operands, at int) {
+func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
 	lo, hi := t.keysOf(b)
 	if !p.keysInPlace(c) {
 		panelKind{}.score(w, p, c, b, t, k, at)

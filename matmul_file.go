@@ -187,8 +187,8 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 	}
 	m, ok := newMatrix(h.format, h.batch, h.heads, h.inputs, h.outputs)
 	if !ok {
-		return nil, fail(ErrShape, "the file's matrix is [%d %d %d %d], want at most %d elements", h.batch,
-			h.heads, h.inputs, h.outputs, maxElements)
+		return nil, fail(ErrShape, "the file's matrix is [%d %d %d %d], want at most %d elements",
+			h.batch, h.heads, h.inputs, h.outputs, maxElements)
 	}
 	m.int8 = h.mark
 	return m, nil

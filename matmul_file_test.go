@@ -399,8 +399,8 @@ func TestMatrixFileBroken(t *testing.T) {
 	path := fileIn(t, folder, file[:100])
 	_, err = MapMatrix(path)
 	mustFail(t, "short", err, ErrFormat)
-	if want := fmt.Sprintf("attn: mapping %s: %v: the file has 100 bytes, want the %d of its matrix", path,
-		ErrFormat, len(file)); !bigEndian() && err.Error() != want {
+	if want := fmt.Sprintf("attn: mapping %s: %v: the file has 100 bytes, want the %d of its matrix",
+		path, ErrFormat, len(file)); !bigEndian() && err.Error() != want {
 		t.Errorf("the error is %q, want %q", err, want)
 	}
 	_, err = new(Matrix).Save(io.Discard)

@@ -315,5 +315,5 @@ func (p *packing) checkFinite() error {
 			}
 		}
 	}
-	return nil
+	return fail(ErrOption, "w was written to while it was packed")
 }

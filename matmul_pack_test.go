@@ -20,8 +20,9 @@ var matrixConfigs = func() (all []MatrixConfig) {
 // everyMatrix calls f for matrices of every configuration and of ragged shapes, in views of both
 // kinds.
 func everyMatrix(t *testing.T, f func(t *testing.T, w Tensor, c MatrixConfig)) {
-	for _, s := range [][4]int{{1, 1, 1, 1}, {1, 1, 70, 21}, {2, 3, 12, 19}, {1, 2, productInner + 3, 40},
-		{1, 1, 2*productInner + 6, packCols + 17}, {1, 1, 3, 2*packCols + 1}, {2, 1, 2 * productInner, 32}} {
+	for _, s := range [][4]int{{1, 1, 1, 1}, {1, 1, 70, 21}, {2, 3, 12, 19},
+		{1, 2, productInner + 3, 40}, {1, 1, 2*productInner + 6, packCols + 17},
+		{1, 1, 3, 2*packCols + 1}, {2, 1, 2 * productInner, 32}} {
 		if few() && tuned.ISA == tuning.Generic && s[2]*s[3] > 20000 {
 			continue
 		}

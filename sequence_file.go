@@ -39,9 +39,9 @@ func (s *Store) header(first, length int) fileHeader {
 }
 
 // Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
-// format, with whatever pages, or [Cache.Save] from such a cache with a batch of 1. It reads exactly
-// what Save wrote, so r may hold several sequences one after the other, and returns how many bytes
-// were read.
+// format, with whatever pages, or [Cache.Save] from such a cache with a batch of 1. It reads
+// exactly what Save wrote, so r may hold several sequences one after the other, and returns how
+// many bytes were read.
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the
 // free ones are too few, the error is [ErrCapacity] and says how many are missing. A store of

@@ -461,8 +461,8 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 		file[head+2*page:])
 	c.mustFail(t, "swapped", bytes.NewReader(swapped), ErrFormat)
 	other := fileOf(t, newSequenceIn(t, g, 1, 3*Block))
-	c.mustFail(t, "of another file", bytes.NewReader(slices.Concat(file[:head+page], other[head+page:])),
-		ErrFormat)
+	mixed := slices.Concat(file[:head+page], other[head+page:])
+	c.mustFail(t, "of another file", bytes.NewReader(mixed), ErrFormat)
 	c.unchanged(t)
 }
 

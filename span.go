@@ -87,7 +87,7 @@ func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	k := w.keys(p, c, b)
-	v := w.values(p, c, b, k)
+	v := w.values(p, c, b, &k)
 	if c.rows > max(inPlaceRows, p.spanRows) {
 		w.prefetchTokens(p, c, b.first)
 	}
@@ -100,8 +100,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 			w.fullTiles(p, c, st, k.floats, v.floats, row)
 			return
 		case t.lo < t.hi:
-			w.score(p, c, b, &t, k, 0)
-			w.addValues(p, c, st, b, &t, v, 0)
+			w.score(p, c, b, &t, &k, 0)
+			w.addValues(p, c, st, b, &t, &v, 0)
 		case st.overwrite:
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
@@ -130,7 +130,8 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
 			for g := range c.heads {
 				head := c.head(g, &h)
-				w.score(p, head, &b, &t, w.keys(p, head, &b), (i*c.heads+g)*c.rows)
+				k := w.keys(p, head, &b)
+				w.score(p, head, &b, &t, &k, (i*c.heads+g)*c.rows)
 			}
 		}
 	}
@@ -141,7 +142,8 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	}
 	for i := range s.blocks {
 		b := part{first: s.first + i*Block, hi: Block, equal: true}
-		w.addValues(p, c, st, &b, &t, w.values(p, c, &b, operands{}), i*c.rows)
+		v := w.values(p, c, &b, nil)
+		w.addValues(p, c, st, &b, &t, &v, i*c.rows)
 		st.overwrite = false
 	}
 }
@@ -164,7 +166,8 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 		b := part{first: s.first, lo: key, hi: key + s.step, equal: true}
 		for g := range c.heads {
 			head := c.head(g, &h)
-			w.accumulate(p, head, st, &b, t, w.values(p, head, &b, operands{}), g*c.rows)
+			v := w.values(p, head, &b, nil)
+			w.accumulate(p, head, st, &b, t, &v, g*c.rows)
 		}
 	}
 	if masked {

@@ -32,7 +32,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, k, v []float32, row in
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the values
 // of a part that they weigh.
-func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, v operands, at int) {
+func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, v *operands, at int) {
 	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b.first, t, at)
 	if every && v.floats != nil && v.scales == nil {

@@ -31,7 +31,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 		if t.lo == t.hi {
 			continue
 		}
-		w.score(p, c, b, &t, k, 0)
+		w.score(p, c, b, &t, &k, 0)
 		if full := w.optionScores(p, c, b.first, &t, 0); full {
 			w.visibleByPosition(p, c, b.first, &t, 0) // writing weights asks for each key
 		}

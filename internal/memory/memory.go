@@ -73,8 +73,8 @@ func Allocate(bytes int) (*Mapping, error) {
 
 // Map returns the bytes of a file, which are read when they are first looked at. They may not be
 // written to, and the file must not change, or become shorter: looking at what is gone ends the
-// program. The error is [errors.ErrUnsupported] where files cannot be mapped, and the system's where
-// this one cannot.
+// program. The error is [errors.ErrUnsupported] where files cannot be mapped, and the system's
+// where this one cannot.
 func Map(file *os.File) (*Mapping, error) {
 	info, err := file.Stat()
 	if err != nil {

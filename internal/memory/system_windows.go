@@ -31,7 +31,8 @@ func giveBack(whole []byte) error {
 
 // mapFile maps a file read-only. The view stays when the handles are closed.
 func mapFile(file *os.File, bytes int) ([]byte, error) {
-	h, err := windows.CreateFileMapping(windows.Handle(file.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
+	h, err := windows.CreateFileMapping(windows.Handle(file.Fd()), nil, windows.PAGE_READONLY, 0, 0,
+		nil)
 	if err != nil {
 		return nil, err
 	}
