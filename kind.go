@@ -10,60 +10,64 @@ package attn
 // The switches of this file are all that the loop in span.go knows of kinds. They are not calls
 // through interfaces or functions, which would make the caller's buffers escape to the heap.
 
-// keys finds or makes keys [lo, hi) of a part.
-func (w *scratch) keys(p *plan, c *chunk, b *part) operands {
+// keys leaves what score reads of the keys of a part in w.keyed.
+func (w *scratch) keys(p *plan, c *chunk, b *part) {
 	switch p.keyKind {
 	case kindPanels:
-		return panelKind{}.keys(w, p, c, b)
+		panelKind{}.keys(w, p, c, b)
 	case kindBits:
-		return bitKind{}.keys(w, p, c, b)
+		bitKind{}.keys(w, p, c, b)
 	case kindIntegers:
-		return integerKind{}.keys(w, p, c, b)
-	}
-	return viewKind{}.keys(w, p, c, b)
-}
-
-// score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
-func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
-	switch p.keyKind {
-	case kindPanels:
-		panelKind{}.score(w, p, c, b, t, k, at)
-	case kindBits:
-		bitKind{}.score(w, p, c, b, t, k, at)
-	case kindIntegers:
-		integerKind{}.score(w, p, c, b, t, k, at)
+		integerKind{}.keys(w, p, c, b)
 	default:
-		viewKind{}.score(w, p, c, b, t, k, at)
+		viewKind{}.keys(w, p, c, b)
 	}
 }
 
-// values finds or makes the values of a part, whose keys are k, and leaves their layout in w.layout.
-func (w *scratch) values(p *plan, c *chunk, b *part, k *operands) operands {
+// score leaves q·k of a tile's rows with the keys of a part, which are in w.keyed, in w.s, from row at
+// on.
+func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
+	switch p.keyKind {
+	case kindPanels:
+		panelKind{}.score(w, p, c, b, t, at)
+	case kindBits:
+		bitKind{}.score(w, p, c, b, t, at)
+	case kindIntegers:
+		integerKind{}.score(w, p, c, b, t, at)
+	default:
+		viewKind{}.score(w, p, c, b, t, at)
+	}
+}
+
+// values leaves what accumulate reads of the values of a part in w.valued, and how they lie in
+// w.layout. Values that are part of keys are made of those in w.keyed.
+func (w *scratch) values(p *plan, c *chunk, b *part) {
 	w.scanned = false
 	switch p.valueKind {
 	case kindPanels:
-		return panelKind{}.values(w, p, c, b)
+		panelKind{}.values(w, p, c, b)
 	case kindBits:
-		return bitKind{}.values(w, p, c, b)
+		bitKind{}.values(w, p, c, b)
 	case kindIntegers:
-		return integerKind{}.values(w, p, c, b)
+		integerKind{}.values(w, p, c, b)
 	case kindLatent:
-		return latentKind{}.values(w, p, c, b, k)
+		latentKind{}.values(w, p, c, b)
+	default:
+		viewKind{}.values(w, p, c, b)
 	}
-	return viewKind{}.values(w, p, c, b)
 }
 
 // accumulate adds the values of a part that a tile's weights weigh to its outputs. Those of the
 // tile's first part are multiplied by w.alpha before, or begin at 0.
-func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, v *operands, at int) {
+func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch p.valueKind {
 	case kindBits:
-		bitKind{}.accumulate(w, p, c, st, b, t, v, at)
+		bitKind{}.accumulate(w, p, c, st, b, t, at)
 	case kindIntegers:
-		integerKind{}.accumulate(w, p, c, st, t, v)
+		integerKind{}.accumulate(w, p, c, st, t)
 	case kindLatent:
-		latentKind{}.accumulate(w, p, c, st, b, t, v, at)
+		latentKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		panelKind{}.accumulate(w, p, c, st, b, t, v, at)
+		panelKind{}.accumulate(w, p, c, st, b, t, at)
 	}
 }

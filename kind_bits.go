@@ -7,39 +7,42 @@ type bitKind struct{}
 // widens reports whether kernels widen a part for themselves.
 func (bitKind) widens(p *plan, c *chunk, b *part) bool { return b.equal && c.rows <= p.typedRows }
 
-func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
+func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	keys, scales := p.packed.keys(p.packed.data[b.place:][:p.packed.block])
 	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b) {
-		return operands{bits: keys, scales: scales}
+		w.keyed = operands{bits: keys, scales: scales}
+		return
 	}
 	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
 	widen(p.packed.format, w.k, keys, p.d*panel, &layout)
-	return operands{floats: w.k, scales: scales}
+	w.keyed = operands{floats: w.k, scales: scales}
 }
 
-func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
+func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
+	k := &w.keyed
 	lo, hi := t.keysOf(b)
 	if k.bits != nil {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), k.bits, t.rows, p.d, hi)
 	} else {
-		panelKind{}.score(w, p, c, b, t, k, at)
+		panelKind{}.score(w, p, c, b, t, at)
 	}
 	if k.scales != nil {
 		scaleColumns(w.s[at*Block+lo:], k.scales[lo:hi], t.rows, Block, hi-lo)
 	}
 }
 
-func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) operands {
+func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	values, scales := p.packed.values(p.packed.data[b.place:][:p.packed.block])
 	if (bitKind{}).widens(p, c, b) {
 		w.layoutTyped(p.packed)
-		return operands{bits: values, scales: scales}
+		w.valued = operands{bits: values, scales: scales}
+		return
 	}
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.format, w.v, values, Block*panel, &from)
 	w.layoutPanels(p, 0, false) // what has just been widened is in the cache
-	return operands{floats: w.v, scales: scales}
+	w.valued = operands{floats: w.v, scales: scales}
 }
 
 // layoutTyped makes w.layout that of values in panels of fewer bits.
@@ -52,10 +55,10 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	l.setTyped(&tuned)
 }
 
-func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
-	at int) {
+func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+	v := &w.valued
 	if v.bits == nil {
-		panelKind{}.accumulate(w, p, c, st, b, t, v, at)
+		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite

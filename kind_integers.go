@@ -4,21 +4,21 @@ package attn
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
-func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
+func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
-	return operands{bits: keys, scales: scales}
+	w.keyed = operands{bits: keys, scales: scales}
 }
 
-func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
+func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	_, hi := t.keysOf(b)
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, k.bits, k.scales, t.rows, hi)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, w.keyed.bits, w.keyed.scales, t.rows, hi)
 }
 
-func (integerKind) values(w *scratch, p *plan, c *chunk, b *part) operands {
+func (integerKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	s := w.ints.packing(p)
 	values, scales := s.values(w.integersOf(p, c, b))
 	w.layoutTyped(s)
-	return operands{bits: values, scales: scales}
+	w.valued = operands{bits: values, scales: scales}
 }
 
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and values.
@@ -29,9 +29,9 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 	return w.int8Block(p, c, b.first)
 }
 
-func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile, v *operands) {
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile) {
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite // unseen keys have weights of 0
-	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, v.bits, w.alpha,
+	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, w.valued.bits, w.alpha,
 		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
 }
 

@@ -15,42 +15,43 @@ type latentKind struct{}
 // fewBytes of a block's values are transposed at a time for few rows.
 const fewBytes = 32 << 10
 
-func (latentKind) values(w *scratch, p *plan, c *chunk, b *part, k *operands) operands {
+func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	k := &w.keyed
 	if c.rows <= p.spanRows && b.equal {
-		if k.floats != nil {
-			return operands{bits: memoryOf(k.floats)}
+		if w.valued = (operands{bits: k.bits, scales: k.scales}); k.floats != nil {
+			w.valued.bits = memoryOf(k.floats)
 		}
-		return operands{bits: k.bits, scales: k.scales}
+		return
 	}
 	typed := memoryOf(w.v)
 	switch {
 	case k.floats != nil:
 		turnFloats(w.v, k.floats, p.d, p.dv, b.hi)
 		w.layoutPanels(p, 0, false) // what has just been transposed is in the cache
-		return operands{floats: w.v, scales: k.scales}
+		w.valued = operands{floats: w.v, scales: k.scales}
+		return
 	case p.packed.bytes == 2:
 		turnHalves(elements[uint16](typed), elements[uint16](k.bits), p.d, p.dv, b.hi)
 	default:
 		turnGroups(typed, k.bits, p.d, p.dv, p.packed.cols, b.hi)
 	}
 	w.layoutTyped(p.packed)
-	return operands{bits: typed, scales: k.scales}
+	w.valued = operands{bits: typed, scales: k.scales}
 }
 
-func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
-	at int) {
+func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case c.rows <= p.spanRows && b.equal:
-		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], v, c.rows, b.hi, st.overwrite)
+		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], c.rows, b.hi, st.overwrite)
 	case p.integers:
-		integerKind{}.accumulate(w, p, c, st, t, v)
+		integerKind{}.accumulate(w, p, c, st, t)
 	default:
-		bitKind{}.accumulate(w, p, c, st, b, t, v, at)
+		bitKind{}.accumulate(w, p, c, st, b, t, at)
 	}
 }
 
-// accumulateFew adds the values of the first n keys of a block, which v are, that all rows see.
-func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, v *operands, rows, n int,
+// accumulateFew adds the values of the first n keys of a block, that all rows see.
+func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, rows, n int,
 	overwrite bool) {
 	layout := &w.layout
 	*layout = panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
@@ -63,13 +64,13 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, v *operands, r
 		switch size {
 		case 4:
 			layout.cols = roundUp(cols, 8)
-			turnFloats(w.v, elements[float32](v.bits)[first*panel:], p.d, cols, n)
+			turnFloats(w.v, elements[float32](w.valued.bits)[first*panel:], p.d, cols, n)
 			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, layout)
 			continue
 		case 2:
-			turnHalves(elements[uint16](typed), elements[uint16](v.bits)[first*panel:], p.d, cols, n)
+			turnHalves(elements[uint16](typed), elements[uint16](w.valued.bits)[first*panel:], p.d, cols, n)
 		case 1:
-			turnGroups(typed, v.bits[first*panel:], p.d, cols, layout.cols, n)
+			turnGroups(typed, w.valued.bits[first*panel:], p.d, cols, layout.cols, n)
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.integers {

@@ -5,17 +5,17 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // panelKind is float32 in packed order: keys as score reads them, and values as accumulate does.
 type panelKind struct{}
 
-func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) operands {
+func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	keys, _ := p.packed.keys(p.packed.data[b.place:][:p.packed.block])
 	k := elements[float32](keys)
 	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
 	if c.rows <= p.keys.pagedRows {
 		w.pointer = operand.Address(k, 0)
 	}
-	return operands{floats: k}
+	w.keyed = operands{floats: k}
 }
 
-func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *operands, at int) {
+func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
 	if p.pairwise() {
 		w.prefetchPairs(p, c, b, t)
@@ -23,18 +23,27 @@ func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, k *opera
 	w.queue.pointer = w.pointer
 	from := lo / panel * panel
 	count := (hi - from + panel - 1) / panel
-	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k.floats[from*p.d:], t.rows, p.d, count,
+	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), w.keyed.floats[from*p.d:], t.rows, p.d, count,
 		&w.queue)
 }
 
-func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) operands {
+func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	values, _ := p.packed.values(p.packed.data[b.place:][:p.packed.block])
 	v, pointer := elements[float32](values), uintptr(0)
 	if c.rows <= p.values.pagedRows {
 		pointer = operand.Address(v, 0)
 	}
 	w.layoutPanels(p, pointer, c.rows <= p.inOrderRows)
-	return operands{floats: v}
+	w.valued = operands{floats: v}
+}
+
+// floatValues is the float32 values of a part, which values has found or made; nil if they are of
+// another form. (Those in place are the caller's: in w, they would escape to the heap.)
+func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
+	if p.valuesInPlace(c) {
+		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+	}
+	return w.valued.floats
 }
 
 // layoutPanels makes w.layout that of values in panels.
@@ -43,16 +52,16 @@ func (w *scratch) layoutPanels(p *plan, pointer uintptr, inOrder bool) {
 	w.layout.set(&tuned, pointer, inOrder)
 }
 
-func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, v *operands,
-	at int) {
+func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
+	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
 	layout.keys, layout.overwrite = hi-lo, st.overwrite
 	if lo > t.lo {
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
-	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v.floats[lo*layout.stride:]
-	if !w.allVisible(p, t, at) && !w.allFinite(b, v.floats) {
+	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
+	if !w.allVisible(p, t, at) && !w.allFinite(b, v) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}

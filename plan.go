@@ -113,6 +113,11 @@ func (p *plan) keysInPlace(c *chunk) bool {
 	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
 }
 
+// valuesInPlace reports whether the chunk's rows read values in rows.
+func (p *plan) valuesInPlace(c *chunk) bool {
+	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
+}
+
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 

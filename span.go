@@ -86,22 +86,22 @@ func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
-	k := w.keys(p, c, b)
-	v := w.values(p, c, b, &k)
+	w.keys(p, c, b)
+	w.values(p, c, b)
 	if c.rows > max(inPlaceRows, p.spanRows) {
 		w.prefetchTokens(p, c, b.first)
 	}
-	full := p.full && k.floats != nil && v.floats != nil && p.seenToTheEnd(c, b)
+	full := p.full && w.keyed.bits == nil && w.valued.bits == nil && p.seenToTheEnd(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
 		b.tile(p, c, row, &t)
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			w.fullTiles(p, c, st, k.floats, v.floats, row)
+			w.fullTiles(p, c, st, b, row)
 			return
 		case t.lo < t.hi:
-			w.score(p, c, b, &t, &k, 0)
-			w.addValues(p, c, st, b, &t, &v, 0)
+			w.score(p, c, b, &t, 0)
+			w.addValues(p, c, st, b, &t, 0)
 		case st.overwrite:
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
@@ -130,8 +130,8 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
 			for g := range c.heads {
 				head := c.head(g, &h)
-				k := w.keys(p, head, &b)
-				w.score(p, head, &b, &t, &k, (i*c.heads+g)*c.rows)
+				w.keys(p, head, &b)
+				w.score(p, head, &b, &t, (i*c.heads+g)*c.rows)
 			}
 		}
 	}
@@ -142,8 +142,8 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	}
 	for i := range s.blocks {
 		b := part{first: s.first + i*Block, hi: Block, equal: true}
-		v := w.values(p, c, &b, nil)
-		w.addValues(p, c, st, &b, &t, &v, i*c.rows)
+		w.values(p, c, &b)
+		w.addValues(p, c, st, &b, &t, i*c.rows)
 		st.overwrite = false
 	}
 }
@@ -166,8 +166,8 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 		b := part{first: s.first, lo: key, hi: key + s.step, equal: true}
 		for g := range c.heads {
 			head := c.head(g, &h)
-			v := w.values(p, head, &b, nil)
-			w.accumulate(p, head, st, &b, t, &v, g*c.rows)
+			w.values(p, head, &b)
+			w.accumulate(p, head, st, &b, t, g*c.rows)
 		}
 	}
 	if masked {

@@ -5,7 +5,8 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // fullTiles takes the rows of the chunk from row on through the kernels, which see the whole block
 // and whose scores are products and nothing more: most are like that. The kernels are called one
 // after the other, with operands checked once for all tiles and nothing to choose between.
-func (w *scratch) fullTiles(p *plan, c *chunk, st *state, k, v []float32, row int) {
+func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row int) {
+	k, v := w.keyed.floats, w.floatValues(p, c, b)
 	d, stride, rows, n := p.d, p.oStride, c.rows-row, min(p.tileRows, c.rows-row)
 	q := w.queries(p, c, row)
 	row += c.at
@@ -32,16 +33,16 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, k, v []float32, row in
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the values
 // of a part that they weigh.
-func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, v *operands, at int) {
-	row, masked := c.at+t.row, false
+func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+	row, masked, v := c.at+t.row, false, &w.valued
 	every := w.optionScores(p, c, b.first, t, at)
-	if every && v.floats != nil && v.scales == nil {
+	if every && v.bits == nil && v.scales == nil {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
-			v.floats, t.rows, p.oStride, &w.layout, p.c)
+			w.floatValues(p, c, b), t.rows, p.oStride, &w.layout, p.c)
 	} else {
 		masked = w.weigh(p, c, st, t, v.scales, at, every)
-		w.accumulate(p, c, st, b, t, v, at)
+		w.accumulate(p, c, st, b, t, at)
 	}
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)

@@ -23,7 +23,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 		p.findBlocks(c, b.first, place[:])
 		b.place = place[0]
 	}
-	k := w.keys(p, c, b)
+	w.keys(p, c, b)
 	w.queue.clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
@@ -31,7 +31,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 		if t.lo == t.hi {
 			continue
 		}
-		w.score(p, c, b, &t, &k, 0)
+		w.score(p, c, b, &t, 0)
 		if full := w.optionScores(p, c, b.first, &t, 0); full {
 			w.visibleByPosition(p, c, b.first, &t, 0) // writing weights asks for each key
 		}
