@@ -3,57 +3,66 @@ package attn
 // A kind is a form of keys or of values, and how kernels read it. It is chosen once a call, in
 // schedule.go. Each [kind] is a file with the same methods, on a type without fields:
 //
-//	keys, values        find or make what kernels read of some keys of a block
-//	score               the products of a tile's queries with keys
-//	accumulate          the sums of values that a tile's weights weigh
+//	layout        once a span: how its values lie, and what is prefetched with them
+//	keys, values  once a block: make what kernels read, unless they read what is there
+//	score         for each tile: the products of its queries with keys
+//	accumulate    the sums of values that its weights weigh
 //
 // The switches of this file are all that the loop in span.go knows of kinds. They are not calls
 // through interfaces or functions, which would make the caller's buffers escape to the heap.
 
-// keys leaves what score reads of the keys of a part in w.keyed.
+// keys makes what score reads of the keys of a part.
 func (w *scratch) keys(p *plan, c *chunk, b *part) {
 	switch p.keyKind {
-	case kindPanels:
-		panelKind{}.keys(w, p, c, b)
+	case kindViews:
+		viewKind{}.keys(w, p, c, b)
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
-	case kindIntegers:
-		integerKind{}.keys(w, p, c, b)
-	default:
-		viewKind{}.keys(w, p, c, b)
 	}
 }
 
-// score leaves q·k of a tile's rows with the keys of a part, which are in w.keyed, in w.s, from row at
-// on.
+// score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
 func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 	switch p.keyKind {
+	case kindViews:
+		viewKind{}.score(w, p, c, b, t, at)
 	case kindPanels:
 		panelKind{}.score(w, p, c, b, t, at)
 	case kindBits:
 		bitKind{}.score(w, p, c, b, t, at)
 	case kindIntegers:
 		integerKind{}.score(w, p, c, b, t, at)
-	default:
-		viewKind{}.score(w, p, c, b, t, at)
 	}
 }
 
-// values leaves what accumulate reads of the values of a part in w.valued, and how they lie in
-// w.layout. Values that are part of keys are made of those in w.keyed.
+// layout leaves in w.layout how the values of a span lie.
+func (w *scratch) layoutValues(p *plan, c *chunk, equal bool) {
+	switch p.valueKind {
+	case kindViews:
+		viewKind{}.layout(w, p, c)
+	case kindPanels:
+		panelKind{}.layout(w, p, c)
+	case kindBits:
+		bitKind{}.layout(w, p, c, equal)
+	case kindIntegers:
+		integerKind{}.layout(w, p)
+	case kindLatent:
+		latentKind{}.layout(w, p, c, equal)
+	}
+}
+
+// values makes what accumulate reads of the values of a part.
 func (w *scratch) values(p *plan, c *chunk, b *part) {
 	w.scanned = false
 	switch p.valueKind {
+	case kindViews:
+		viewKind{}.values(w, p, c, b)
 	case kindPanels:
 		panelKind{}.values(w, p, c, b)
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
-	case kindIntegers:
-		integerKind{}.values(w, p, c, b)
 	case kindLatent:
 		latentKind{}.values(w, p, c, b)
-	default:
-		viewKind{}.values(w, p, c, b)
 	}
 }
 
@@ -64,10 +73,41 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	case kindBits:
 		bitKind{}.accumulate(w, p, c, st, b, t, at)
 	case kindIntegers:
-		integerKind{}.accumulate(w, p, c, st, t)
+		integerKind{}.accumulate(w, p, c, st, b, t)
 	case kindLatent:
 		latentKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 	}
+}
+
+// scales is the scales of a part's values, one for each key; nil if they have none.
+func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
+	switch {
+	case p.valueKind == kindIntegers:
+		return integerKind{}.scales(w, p, c, b)
+	case p.packed != nil && p.packed.scaled:
+		return bitKind{}.scales(p, b)
+	}
+	return nil
+}
+
+// floatKeys is the keys of a part that score reads as float32 in panels.
+func (w *scratch) floatKeys(p *plan, b *part) []float32 {
+	if p.keyKind == kindPanels {
+		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+	}
+	return w.k
+}
+
+// floatValues is the values of a part that accumulate reads as float32. (Those in place are the
+// caller's: kept in w, they would escape to the heap.)
+func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
+	switch {
+	case p.valueKind == kindPanels:
+		return elements[float32](p.packed.data[b.place+p.packed.keyBytes:][:p.packed.block-p.packed.keyBytes])
+	case p.valuesInPlace(c):
+		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+	}
+	return w.v
 }

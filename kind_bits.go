@@ -4,45 +4,37 @@ package attn
 // block, kernels widen them in registers; for others a block is widened to panels of float32 once.
 type bitKind struct{}
 
-// widens reports whether kernels widen a part for themselves.
-func (bitKind) widens(p *plan, c *chunk, b *part) bool { return b.equal && c.rows <= p.typedRows }
+// widens reports whether kernels widen keys and values for themselves, which all rows see if equal.
+func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	keys, scales := p.packed.keys(p.packed.data[b.place:][:p.packed.block])
-	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
-	if (bitKind{}).widens(p, c, b) {
-		w.keyed = operands{bits: keys, scales: scales}
+	w.pointer = 0
+	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
 	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, keys, p.d*panel, &layout)
-	w.keyed = operands{floats: w.k, scales: scales}
+	widen(p.packed.format, w.k, p.packed.data[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	k := &w.keyed
 	lo, hi := t.keysOf(b)
-	if k.bits != nil {
-		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), k.bits, t.rows, p.d, hi)
+	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	if (bitKind{}).widens(p, c, b.equal) {
+		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
 		panelKind{}.score(w, p, c, b, t, at)
 	}
-	if k.scales != nil {
-		scaleColumns(w.s[at*Block+lo:], k.scales[lo:hi], t.rows, Block, hi-lo)
+	if scales != nil {
+		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
 	}
 }
 
-func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	values, scales := p.packed.values(p.packed.data[b.place:][:p.packed.block])
-	if (bitKind{}).widens(p, c, b) {
+func (bitKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
+	if (bitKind{}).widens(p, c, equal) {
 		w.layoutTyped(p.packed)
-		w.valued = operands{bits: values, scales: scales}
-		return
+	} else {
+		w.layoutPanels(p, false) // what has just been widened is in the cache
 	}
-	from := p.packed.valueLayout(b.hi)
-	widen(p.packed.format, w.v, values, Block*panel, &from)
-	w.layoutPanels(p, 0, false) // what has just been widened is in the cache
-	w.valued = operands{floats: w.v, scales: scales}
 }
 
 // layoutTyped makes w.layout that of values in panels of fewer bits.
@@ -55,13 +47,37 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	l.setTyped(&tuned)
 }
 
+func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	if (bitKind{}).widens(p, c, b.equal) {
+		return
+	}
+	values, _ := p.packed.values(p.packed.data[b.place:])
+	from := p.packed.valueLayout(b.hi)
+	widen(p.packed.format, w.v, values, Block*panel, &from)
+}
+
+// scales is the scales of a part's values.
+func (bitKind) scales(p *plan, b *part) (scales []float32) {
+	if p.packed.valuesInKeys {
+		_, scales = p.packed.keys(p.packed.data[b.place:])
+	} else {
+		_, scales = p.packed.values(p.packed.data[b.place:])
+	}
+	return scales
+}
+
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	v := &w.valued
-	if v.bits == nil {
+	if !(bitKind{}).widens(p, c, b.equal) {
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
+	values, _ := p.packed.values(p.packed.data[b.place:])
+	w.accumulateTyped(p, c, st, values, t, at)
+}
+
+// accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], v.bits, w.alpha[at:],
+	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values, w.alpha[at:],
 		t.rows, p.oStride, Block, &w.layout)
 }

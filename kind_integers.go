@@ -4,21 +4,29 @@ package attn
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
-func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
-	w.keyed = operands{bits: keys, scales: scales}
-}
-
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	_, hi := t.keysOf(b)
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, w.keyed.bits, w.keyed.scales, t.rows, hi)
+	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
 }
 
-func (integerKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	s := w.ints.packing(p)
-	values, scales := s.values(w.integersOf(p, c, b))
-	w.layoutTyped(s)
-	w.valued = operands{bits: values, scales: scales}
+func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
+
+func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
+	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))
+	return scales
+}
+
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
+	values, _ := w.ints.packing(p).values(w.integersOf(p, c, b))
+	w.accumulateIntegers(p, c, st, values, t)
+}
+
+// accumulateIntegers adds values that are integers. Keys that a row does not see have weights of 0.
+func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile) {
+	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, values, w.alpha,
+		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
 }
 
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and values.
@@ -27,12 +35,6 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 		return p.packed.data[b.place:][:p.packed.block]
 	}
 	return w.int8Block(p, c, b.first)
-}
-
-func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, t *tile) {
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite // unseen keys have weights of 0
-	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, w.valued.bits, w.alpha,
-		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
 }
 
 // int8Block is the block with key first of the chunk's head, in a call over views.

@@ -12,72 +12,86 @@ import "unsafe"
 // sums of rotated values, are rotated back once a row, at the end.
 type latentKind struct{}
 
-// fewBytes of a block's values are transposed at a time for few rows.
-const fewBytes = 32 << 10
+// few reports whether values are transposed as they are read, for rows that see all if equal.
+func (latentKind) few(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.spanRows }
+
+// widened reports whether values are made of keys that were widened to float32, or are float32.
+func (latentKind) widened(p *plan, c *chunk, equal bool) bool {
+	return p.keyKind == kindPanels || p.keyKind == kindBits && !(bitKind{}).widens(p, c, equal)
+}
+
+func (latentKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
+	if (latentKind{}).widened(p, c, equal) {
+		w.layoutPanels(p, false) // what has just been transposed is in the cache
+	} else {
+		w.layoutTyped(p.packed)
+	}
+}
 
 func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	k := &w.keyed
-	if c.rows <= p.spanRows && b.equal {
-		if w.valued = (operands{bits: k.bits, scales: k.scales}); k.floats != nil {
-			w.valued.bits = memoryOf(k.floats)
-		}
+	if (latentKind{}).few(p, c, b.equal) {
 		return
 	}
-	typed := memoryOf(w.v)
-	switch {
-	case k.floats != nil:
-		turnFloats(w.v, k.floats, p.d, p.dv, b.hi)
-		w.layoutPanels(p, 0, false) // what has just been transposed is in the cache
-		w.valued = operands{floats: w.v, scales: k.scales}
+	if (latentKind{}).widened(p, c, b.equal) {
+		turnFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 		return
-	case p.packed.bytes == 2:
-		turnHalves(elements[uint16](typed), elements[uint16](k.bits), p.d, p.dv, b.hi)
-	default:
-		turnGroups(typed, k.bits, p.d, p.dv, p.packed.cols, b.hi)
 	}
-	w.layoutTyped(p.packed)
-	w.valued = operands{bits: typed, scales: k.scales}
+	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
+}
+
+// transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
+func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
+	to := memoryOf(w.v)
+	if p.packed.bytes == 2 {
+		turnHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
+	} else {
+		turnGroups(to, keys, p.d, channels, cols, n)
+	}
 }
 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
-	case c.rows <= p.spanRows && b.equal:
-		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], c.rows, b.hi, st.overwrite)
+	case (latentKind{}).few(p, c, b.equal):
+		keys, _ := p.packed.keys(p.packed.data[b.place:])
+		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
-		integerKind{}.accumulate(w, p, c, st, t)
+		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)
+	case (latentKind{}).widened(p, c, b.equal):
+		panelKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		bitKind{}.accumulate(w, p, c, st, b, t, at)
+		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)
 	}
 }
 
+// fewBytes of a block's values are transposed at a time for few rows.
+const fewBytes = 32 << 10
+
 // accumulateFew adds the values of the first n keys of a block, that all rows see.
-func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, rows, n int,
+func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, rows, n int,
 	overwrite bool) {
-	layout := &w.layout
-	*layout = panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
-	typed, size := memoryOf(w.v), p.packed.bytes
+	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
+	size, typed := p.packed.bytes, memoryOf(w.v)
 	step := fewBytes / Block / size
 	for first := 0; first < p.dv; first += step {
-		cols := min(step, p.dv-first)
-		o := o[first:]
-		layout.cols = roundUp(cols, panel)
-		switch size {
-		case 4:
-			layout.cols = roundUp(cols, 8)
-			turnFloats(w.v, elements[float32](w.valued.bits)[first*panel:], p.d, cols, n)
-			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, layout)
+		channels := min(step, p.dv-first)
+		o, keys := o[first:], keys[first*panel*size:]
+		layout.cols = roundUp(channels, panel)
+		if size == 4 {
+			layout.cols = roundUp(channels, 8)
+			turnFloats(w.v, elements[float32](keys), p.d, channels, n)
+			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
 			continue
-		case 2:
-			turnHalves(elements[uint16](typed), elements[uint16](w.valued.bits)[first*panel:], p.d, cols, n)
-		case 1:
-			turnGroups(typed, w.valued.bits[first*panel:], p.d, cols, layout.cols, n)
+		}
+		latentKind{}.transpose(w, p, keys, channels, layout.cols, n)
+		if size == 1 {
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.integers {
 			accumulateInt8(o, integerRows{words: w.ints.weights}, typed, w.alpha, w.ints.scales, rows,
-				p.oStride, Block, 1, layout)
+				p.oStride, Block, 1, &layout)
 		} else {
-			accumulateTyped(p.packed.format, o, w.s, typed, w.alpha, rows, p.oStride, Block, layout)
+			accumulateTyped(p.packed.format, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
 		}
 	}
 }

@@ -5,51 +5,30 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // panelKind is float32 in packed order: keys as score reads them, and values as accumulate does.
 type panelKind struct{}
 
-func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	keys, _ := p.packed.keys(p.packed.data[b.place:][:p.packed.block])
-	k := elements[float32](keys)
-	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
-	if c.rows <= p.keys.pagedRows {
-		w.pointer = operand.Address(k, 0)
-	}
-	w.keyed = operands{floats: k}
-}
-
 func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
 	if p.pairwise() {
 		w.prefetchPairs(p, c, b, t)
 	}
-	w.queue.pointer = w.pointer
+	k := w.floatKeys(p, b)
+	w.hintPanels(p, c, k)
 	from := lo / panel * panel
 	count := (hi - from + panel - 1) / panel
-	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), w.keyed.floats[from*p.d:], t.rows, p.d, count,
-		&w.queue)
+	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count, &w.queue)
+}
+
+func (panelKind) layout(w *scratch, p *plan, c *chunk) { w.layoutPanels(p, c.rows <= p.inOrderRows) }
+
+// layoutPanels makes w.layout that of values in panels.
+func (w *scratch) layoutPanels(p *plan, inOrder bool) {
+	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
+	w.layout.set(&tuned, 0, inOrder)
 }
 
 func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	values, _ := p.packed.values(p.packed.data[b.place:][:p.packed.block])
-	v, pointer := elements[float32](values), uintptr(0)
 	if c.rows <= p.values.pagedRows {
-		pointer = operand.Address(v, 0)
+		w.layout.pointer = operand.Address(w.floatValues(p, c, b), 0)
 	}
-	w.layoutPanels(p, pointer, c.rows <= p.inOrderRows)
-	w.valued = operands{floats: v}
-}
-
-// floatValues is the float32 values of a part, which values has found or made; nil if they are of
-// another form. (Those in place are the caller's: in w, they would escape to the heap.)
-func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
-	if p.valuesInPlace(c) {
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
-	}
-	return w.valued.floats
-}
-
-// layoutPanels makes w.layout that of values in panels.
-func (w *scratch) layoutPanels(p *plan, pointer uintptr, inOrder bool) {
-	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(&tuned, pointer, inOrder)
 }
 
 func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {

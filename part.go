@@ -50,13 +50,6 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
-// operands are keys or values of a block as kernels read them, from its key 0 on.
-type operands struct {
-	floats []float32 // panels, or rows of the caller
-	bits   []byte    // panels of elements of fewer bits, in the place of floats
-	scales []float32 // one for each key, if the format has scales
-}
-
 // queries is the queries of a head's rows from one on.
 func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	if p.queriesInPlace {

@@ -118,6 +118,21 @@ func (p *plan) valuesInPlace(c *chunk) bool {
 	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
 }
 
+// readsBits reports whether the chunk's rows, which see the same keys if equal, read elements of
+// fewer bits than float32, or integers, or values as they are transposed.
+func (p *plan) readsBits(c *chunk, equal bool) bool {
+	switch {
+	case p.keyKind == kindIntegers:
+		return true
+	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
+		return true
+	}
+	return p.keyKind == kindBits && equal && c.rows <= p.typedRows
+}
+
+// scaledValues reports whether values have scales.
+func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
+
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
 
@@ -260,9 +275,9 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	}
 }
 
-// blockOf is the memory of the block of a cache or store at key first.
-func (p *plan) blockOf(c *chunk, first int) []byte {
+// placeOf is where the block of a cache or store begins that has key j.
+func (p *plan) placeOf(c *chunk, j int) int {
 	var at [1]int
-	p.findBlocks(c, first, at[:])
-	return p.packed.data[at[0]:][:p.packed.block]
+	p.findBlocks(c, j, at[:])
+	return at[0]
 }

@@ -137,7 +137,7 @@ func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
 	return sharePointer(&p.v, c, first, p.step), sharePointer(&p.k, c, first+Block, p.step)
 }
 
-// hintKeys says how kernels go through the keys of a part of a view.
+// hintKeys says how score goes through the keys of a part of a view.
 func (w *scratch) hintKeys(p *plan, c *chunk, b *part) {
 	w.queue.inOrder = p.inOrder && p.keysInPlace(c)
 	if p.step < Block && b.hi-b.lo == p.step {
@@ -147,13 +147,24 @@ func (w *scratch) hintKeys(p *plan, c *chunk, b *part) {
 	}
 }
 
-// hintValues says how kernels go through the values of a part of a view.
-func (w *scratch) hintValues(p *plan, c *chunk, b *part, inOrder bool) {
-	pointer := uintptr(0)
-	if p.step < Block && b.hi-b.lo == p.step {
-		_, pointer = p.stepPointers(c, b.first, b.hi)
-	} else {
-		pointer = p.pointerOf(p.values, &p.v, c, b.first)
+// hintPanels says how score goes through keys in panels: those of a cache or store, or made here,
+// where w.pointer is in what they were made of.
+func (w *scratch) hintPanels(p *plan, c *chunk, k []float32) {
+	w.queue.pointer = w.pointer
+	if p.keyKind == kindViews {
+		return
 	}
-	w.layout.set(&tuned, pointer, inOrder)
+	w.queue.inOrder = c.rows <= p.inOrderRows
+	if w.queue.pointer = 0; p.keyKind == kindPanels && c.rows <= p.keys.pagedRows {
+		w.queue.pointer = operand.Address(k, 0)
+	}
+}
+
+// hintValues says how kernels go through the values of a part of a view.
+func (w *scratch) hintValues(p *plan, c *chunk, b *part) {
+	if p.step < Block && b.hi-b.lo == p.step {
+		_, w.layout.pointer = p.stepPointers(c, b.first, b.hi)
+	} else {
+		w.layout.pointer = p.pointerOf(p.values, &p.v, c, b.first)
+	}
 }

@@ -122,7 +122,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
-			w.values(&p, &rows, &part{hi: Block})
+			w.layoutValues(&p, &rows, true)
 			if w.queue.inOrder != c.want || w.layout.inOrder != c.want {
 				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
 					w.layout.inOrder)

@@ -22,8 +22,6 @@ type scratch struct {
 	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
 	maxima  []float32     // row maxima of a tile, see kernel_variants.go
 	k, v    []float32     // the packed block
-	keyed   operands      // keys at hand; those of the caller in place are not here
-	valued  operands      // and values
 	layout  panelLayout   // of the values at hand; keys and overwrite are set for each tile
 	scanned bool          // finite is known
 	finite  bool          // none of the values at hand is NaN or infinite

@@ -65,23 +65,27 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 // addSpan adds the keys of a span to the state of its rows.
 func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 	w.queue.clear() // unless there are enough rows for a queue
-	if s.step < Block || s.blocks > 1 && p.packed == nil {
+	switch {
+	case s.step < Block || s.blocks > 1 && p.packed == nil:
 		w.addKeysFirst(p, c, st, s)
 		return
+	case s.equal && c.rows <= p.spanRows && p.packed != nil && p.plainScores():
+		w.addFew(p, c, st, s)
+		return
 	}
-	// to look for the place of each block between kernels would let memory pause
-	var places [Segment / Block]int
-	if p.packed != nil {
-		p.findBlocks(c, s.first, places[:s.blocks])
-	}
-	b := part{first: s.first, lo: s.lo, hi: Block, place: places[0], equal: s.equal}
-	for i := 1; i < s.blocks; i++ {
+	w.layoutValues(p, c, s.equal)
+	b := part{first: s.first, lo: s.lo, hi: Block, equal: s.equal}
+	for i := range s.blocks {
+		if i == s.blocks-1 {
+			b.hi = s.hi
+		}
+		if p.packed != nil {
+			b.place = p.placeOf(c, b.first)
+		}
 		w.addBlock(p, c, st, &b)
-		b.first, b.place = b.first+Block, places[i]
-		st.overwrite = false
+		b.first += Block
+		st.overwrite = st.overwrite && i == s.blocks-1 // other heads may begin
 	}
-	b.hi = s.hi
-	w.addBlock(p, c, st, &b)
 }
 
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
@@ -91,7 +95,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	if c.rows > max(inPlaceRows, p.spanRows) {
 		w.prefetchTokens(p, c, b.first)
 	}
-	full := p.full && w.keyed.bits == nil && w.valued.bits == nil && p.seenToTheEnd(c, b)
+	full := p.fullBlock(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
 		b.tile(p, c, row, &t)
@@ -108,12 +112,16 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	}
 }
 
-// seenToTheEnd reports whether rows after one that sees the whole block see it, too, and the keys
-// are not rows in place. As bounds never decrease from row to row, they do if the last row sees the
+// fullBlock reports whether rows that see all keys of a block may go from kernel to kernel: its
+// scores are products and nothing more, of float32 in panels, and rows after one that sees the whole
+// block see it, too. As bounds never decrease from row to row, they do if the last row sees the
 // block's first key.
-func (p *plan) seenToTheEnd(c *chunk, b *part) bool {
-	if b.hi < Block || p.keysInPlace(c) {
+func (p *plan) fullBlock(c *chunk, b *part) bool {
+	if !p.full || b.hi < Block || p.readsBits(c, b.equal) || p.keysInPlace(c) {
 		return false
+	}
+	if b.equal {
+		return b.lo == 0
 	}
 	lo, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
 	return lo <= b.first
@@ -136,6 +144,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		}
 	}
 	w.queue.after = 0
+	w.layoutValues(p, c, true)
 	if s.step < Block {
 		w.addSteps(p, c, st, s, &t)
 		return
@@ -159,7 +168,7 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 		for g := range c.heads {
 			head := c.head(g, &h)
 			every := w.optionScores(p, head, s.first, t, g*c.rows)
-			masked = w.weigh(p, head, st, t, nil, g*c.rows, every) || masked
+			masked = w.weigh(p, head, st, nil, t, g*c.rows, every) || masked
 		}
 	}
 	for key := 0; key < Block; key += s.step {

@@ -6,23 +6,17 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // and whose scores are products and nothing more: most are like that. The kernels are called one
 // after the other, with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row int) {
-	k, v := w.keyed.floats, w.floatValues(p, c, b)
-	d, stride, rows, n := p.d, p.oStride, c.rows-row, min(p.tileRows, c.rows-row)
+	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
+	w.hintPanels(p, c, k)
+	d, stride, rows, n := p.d, p.oStride, c.rows-row, p.tileRows
 	q := w.queries(p, c, row)
 	row += c.at
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	operand.Reads(k, Block*d)
 	w.layout.reads(v)
-	operand.Reads(q, rows*d)
-	operand.Writes(w.s, n*Block)
-	operand.Writes(w.alpha, n)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.UpdatesRows(o, rows, stride, w.layout.cols)
-	w.queue.pointer = w.pointer
-	t := fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], k: &k[0], v: &v[0], d: d,
-		oStride: stride, c: p.c, layout: &w.layout, queue: &w.queue}
+	t := w.fullTileOf(p, q, m, l, o, rows, n)
+	t.k, t.v = &k[0], &v[0]
 	for r := 0; r < rows; r += n {
 		n := min(n, rows-r)
 		if at := o[r*stride:]; t.add(&q[r*d], &m[r], &l[r], &at[0], n) {
@@ -31,17 +25,30 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row int) {
 	}
 }
 
+// fullTileOf returns what tiles of up to n rows have in common, but for keys and values. It checks
+// the memory of rows rows, whose state begins with m, l and o.
+func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTile {
+	operand.Reads(q, rows*p.d)
+	operand.Writes(w.s, min(n, rows)*Block)
+	operand.Writes(w.alpha, min(n, rows))
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.UpdatesRows(o, rows, p.oStride, w.layout.cols)
+	return fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], d: p.d, oStride: p.oStride,
+		c: p.c, layout: &w.layout, queue: &w.queue}
+}
+
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the values
 // of a part that they weigh.
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	row, masked, v := c.at+t.row, false, &w.valued
+	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b.first, t, at)
-	if every && v.bits == nil && v.scales == nil {
+	if every && !p.readsBits(c, b.equal) && !p.scaledValues() {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
 			w.floatValues(p, c, b), t.rows, p.oStride, &w.layout, p.c)
 	} else {
-		masked = w.weigh(p, c, st, t, v.scales, at, every)
+		masked = w.weigh(p, c, st, b, t, at, every)
 		w.accumulate(p, c, st, b, t, at)
 	}
 	if masked {
@@ -52,10 +59,11 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at i
 // weigh makes weights of the scores of a tile, with every if all rows see the whole block, and
 // multiplies them by the scales of values, if these have some. It reports whether some row has seen
 // no score above −Inf.
-func (w *scratch) weigh(p *plan, c *chunk, st *state, t *tile, scales []float32, at int,
+func (w *scratch) weigh(p *plan, c *chunk, st *state, b *part, t *tile, at int,
 	every bool) (masked bool) {
 	s, row := w.s[at*Block:], c.at+t.row
 	m, l, alpha := st.m[row:], st.l[row:], w.alpha[at:]
+	scales := w.valueScales(p, c, b)
 	switch {
 	case p.integers:
 		return w.ints.weigh(s, m, l, alpha, scales, w.visible[at:], row, t.rows, every)

@@ -19,9 +19,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 // weightsBlock writes the weights of keys of one block.
 func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
-		var place [1]int
-		p.findBlocks(c, b.first, place[:])
-		b.place = place[0]
+		b.place = p.placeOf(c, b.first)
 	}
 	w.keys(p, c, b)
 	w.queue.clear()
