@@ -67,15 +67,16 @@ func TestEveryOption(t *testing.T) {
 	four := []float32{0.5, 0.25, 0.125, 0.01}
 	values := map[string]attn.Options{
 		"Scale": {Scale: -0.3}, "Causal": {Causal: attn.BottomRight},
-		"Offset": {Causal: attn.TopLeft, Offset: 1100}, "Window": {Window: attn.Window{Left: 3, Right: 1200}},
-		"Softcap": {Softcap: 2}, "Mask": {Mask: mask}, "Bias": {Bias: bias}, "Slopes": {Slopes: four},
-		"Sinks": {Sinks: four}, "QueryLens": {QueryLens: []int{2}}, "KeyLens": {KeyLens: []int{99}},
+		"Offset": {Causal: attn.TopLeft, Offset: 1100},
+		"Window": {Window: attn.Window{Left: 3, Right: 1200}}, "Softcap": {Softcap: 2},
+		"Mask": {Mask: mask}, "Bias": {Bias: bias}, "Slopes": {Slopes: four}, "Sinks": {Sinks: four},
+		"QueryLens": {QueryLens: []int{2}}, "KeyLens": {KeyLens: []int{99}},
 		"LSE": {LSE: make([]float32, heads*rows)}, "Integers": {Integers: true},
 		"Weights": {Weights: attn.BHLD(make([]float32, heads*rows*keys), 1, heads, rows, keys)},
 	}
 	q := b.tensor(heads, rows, 16)
 	// run returns outputs, and LSE if it is asked for.
-	run := func(o attn.Options, attend func(dst attn.Tensor, o *attn.Options) error) ([]float32, error) {
+	run := func(o attn.Options, attend func(attn.Tensor, *attn.Options) error) ([]float32, error) {
 		dst := b.tensor(heads, rows, 16)
 		o.LSE = slices.Clone(o.LSE)
 		err := attend(dst, &o)
