@@ -32,7 +32,7 @@ func (d *decoder) client() (id clientID) {
 	return id
 }
 
-// begin starts a request.
+// beginRequest starts a request.
 func beginRequest(op uint8, client clientID) *encoder {
 	e := new(encoder)
 	e.u32(messageMagic)

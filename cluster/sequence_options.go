@@ -37,10 +37,10 @@ func (c *attendCall) checkPairs() error {
 	if none(mask) && none(bias) {
 		return nil
 	}
-	if err := checkShape(c, "Mask", mask); err != nil {
+	if err := checkPairShape(c, "Mask", mask); err != nil {
 		return err
 	}
-	if err := checkShape(c, "Bias", bias); err != nil {
+	if err := checkPairShape(c, "Bias", bias); err != nil {
 		return err
 	}
 	config := c.stateConfig(c.q.L)
@@ -56,7 +56,7 @@ func (c *attendCall) checkPairs() error {
 	return s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias})
 }
 
-func checkShape[T any](c *attendCall, name string, x *attn.View[T]) error {
+func checkPairShape[T any](c *attendCall, name string, x *attn.View[T]) error {
 	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == c.q.L && x.D == c.keys {
 		return nil
 	}
