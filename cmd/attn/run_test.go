@@ -223,7 +223,7 @@ func TestRunOptions(t *testing.T) {
 	}
 }
 
-// A window counts keys, that at the query's own position included, so 1,1 shows a query its own key.
+// A window counts keys, the query's own included, so 1,1 shows a query its own key.
 func TestRunWindowCounts(t *testing.T) {
 	const l, d = 7, 4
 	f := newFolder(t)
