@@ -155,11 +155,11 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 	if l.Err != nil {
 		return nil, 0
 	}
-	inner := &folder.Loader{Path: filepath.Join(l.Path, path), Int8: l.Int8}
+	inner := &folder.Loader{Path: filepath.Join(l.Path, path), Integers: l.Integers}
 	inner.Open()
 	defer inner.Close()
 	kind := attn.F32
-	if l.Int8 {
+	if l.Integers {
 		kind = attn.I8
 	}
 	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),

@@ -107,7 +107,7 @@ func TestLayersAfterThePooling(t *testing.T) {
 			t.Errorf("with another number of poolings the error is %v", err)
 		}
 		var out strings.Builder
-		if err := run([]string{"-model", folder, "-time", "0", "-int8", "cat", "un"}, nil,
+		if err := run([]string{"-model", folder, "-time", "0", "-integers", "cat", "un"}, nil,
 			&out); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
 			strings.Count(out.String(), "  OK  ") != 4 {
 			t.Errorf("in integers: %v\n%s", err, out.String())

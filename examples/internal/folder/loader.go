@@ -16,11 +16,11 @@ import (
 // Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
 // model can be read like a table.
 type Loader struct {
-	Path   string
-	Random func(name string, shape []int) []float32 // makes weights of no folder
-	Err    error
-	Packed int  // bytes of all matrices so far
-	Int8   bool // matrices, which are of I8, multiply in integers
+	Path     string
+	Random   func(name string, shape []int) []float32 // makes weights of no folder
+	Err      error
+	Packed   int  // bytes of all matrices so far
+	Integers bool // matrices, which are of I8, multiply in integers
 
 	files   []*os.File
 	tensors map[string]*stored
@@ -124,7 +124,7 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Int8: l.Int8})
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()
