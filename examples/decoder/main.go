@@ -168,7 +168,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
-	l := &folder.Loader{Path: o.model, Integers: o.integers}
+	l := folder.Of(o.model, o.integers)
 	c := readConfig(l)
 	l.Open()
 	defer l.Close()

@@ -78,8 +78,8 @@ type layerNorm struct{ weight, bias []float32 }
 // load returns the model of a folder, or a random one of sizes c. With integers its matrices have 8
 // bits, and all products are of integers.
 func load(path string, c config, integers bool) (*model, *folder.WordPiece, error) {
-	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1))), Integers: integers}
 	if path == "" {
+		l := &folder.Loader{Random: random(rand.New(rand.NewPCG(1, 1))), Integers: integers}
 		if err := c.check(); err != nil {
 			return nil, nil, err
 		}
@@ -87,7 +87,8 @@ func load(path string, c config, integers bool) (*model, *folder.WordPiece, erro
 		m.random = true
 		return m, folder.HashedWords(c.Vocab, c.Positions), l.Err
 	}
-	l.Random, c = nil, standard
+	l := folder.Of(path, integers)
+	c = standard
 	l.JSON("config.json", &c, configIdle)
 	l.Check("config.json", c.check())
 	s := readSentence(l, c.Hidden)

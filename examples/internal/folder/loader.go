@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -24,6 +25,18 @@ type Loader struct {
 
 	files   []*os.File
 	tensors map[string]*stored
+}
+
+// Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
+// have to be added to the model's.
+func Of(path string, integers bool) *Loader {
+	const adapter = "adapter_config.json"
+	l := &Loader{Path: path, Integers: integers}
+	if l.exists(adapter) {
+		l.Check(adapter, errors.New("the folder has an adapter, want a model without one, as there is "+
+			"after merging it"))
+	}
+	return l
 }
 
 // Fail notes an error, if it is the first.
@@ -57,6 +70,11 @@ func (l *Loader) OptionalJSON(name string, into any, idle Idle) {
 func (l *Loader) exists(name string) bool {
 	_, err := os.Stat(filepath.Join(l.Path, name))
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// First is the first of some names that the folder has, or the first of all.
+func (l *Loader) First(names ...string) string {
+	return names[max(0, slices.IndexFunc(names, l.exists))]
 }
 
 func (l *Loader) read(name string) []byte {
