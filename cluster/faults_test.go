@@ -64,7 +64,7 @@ func TestWrongAnswers(t *testing.T) {
 	b.client = client
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
 	x.append(3500)
-	other, err := attn.NewState(1, 4, 2, 16)
+	other, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: 4, Queries: 2, ValueDim: 16})
 	must(t, err)
 	state, err := other.MarshalBinary()
 	must(t, err)
@@ -295,8 +295,8 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	for name, o := range map[string]attn.Options{"KeyLens": {KeyLens: []int{1}},
-		"QueryLens": {QueryLens: []int{1}}, "Weights": {Weights: &k}, "Int8": {Int8: true},
-		"Offset": {Causal: attn.BottomRight, Offset: 1}, "Mask": {Mask: new(attn.Mask)},
+		"QueryLens": {QueryLens: []int{1}}, "Weights": {Weights: k}, "Integers": {Integers: true},
+		"Offset": {Causal: attn.BottomRight, Offset: 1}, "Mask": {Mask: attn.Mask{B: 1}},
 		"LSE": {LSE: make([]float32, 1)}, "Softcap": {Softcap: -1}} {
 		q := b.tensor(2, 1, 64)
 		if err := x.far.Attend(context.Background(), 0, b.tensor(2, 1, 64), q, &o); err == nil {
