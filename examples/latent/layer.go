@@ -118,7 +118,7 @@ func (d *decoder) forward(x []float32) ([]float32, error) {
 	return out, nil
 }
 
-// front is the first d channels of each row.
+// front is the first d channels of each row of a view that gives its strides, which stay.
 func front(x attn.Tensor, d int) attn.Tensor {
 	x.D = d
 	return x

@@ -165,8 +165,8 @@ func (l *Loader) checkAddedTokens(added []addedToken) {
 	for _, content := range slices.Sorted(maps.Keys(numbers)) {
 		at, id := find(added, content), numbers[content]
 		if at < 0 {
-			l.Check(addedTokensJSON, fmt.Errorf("it has token %q as %d, want only those that tokenizer.json "+
-				"or %s adds", content, id, tokenizerConfigJSON))
+			l.Check(addedTokensJSON, fmt.Errorf("it has token %q as %d, want only those that "+
+				"tokenizer.json or %s adds", content, id, tokenizerConfigJSON))
 		} else if added[at].ID != id {
 			l.Check(addedTokensJSON, fmt.Errorf("token %q is %d, want %d as elsewhere", content, id,
 				added[at].ID))
