@@ -23,6 +23,9 @@ func newPlan(dst, q, k, v Tensor, opt *Options) plan {
 	return plan{dst: dst, q: q, source: source{k: k, v: v}, bufferOptions: opt.bufferOptions()}
 }
 
+// noOptions is what nil stands for. (To zero it for each small call takes a few per cent.)
+var noOptions Options
+
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
 	return bufferOptions{mask: o.Mask, bias: o.Bias, weights: o.Weights, slopes: o.Slopes,
@@ -117,7 +120,7 @@ func (p *plan) initOutput() error {
 // initOptions validates the options, and that outputs are apart from inputs.
 func (p *plan) initOptions(opt *Options) error {
 	if opt == nil {
-		opt = &Options{}
+		opt = &noOptions
 	}
 	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need
 	// not look.
@@ -195,7 +198,7 @@ func (p *plan) checkMemory() error {
 
 func (p *plan) initScalars(opt *Options) error {
 	if opt == nil {
-		opt = &Options{}
+		opt = &noOptions
 	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = opt.Window.reach()
@@ -337,19 +340,26 @@ func (o *Options) onlyScalars() bool {
 }
 
 // compact reports that a view has elements of which none repeats, that nothing in its size
-// overflows, and that its buffer is long enough. Then it makes its strides explicit.
+// overflows, and that its buffer is long enough. Then its strides are explicit.
 func (v *View[T]) compact() bool {
 	if bits.UintSize < 64 || v.B <= 0 || v.H <= 0 || v.L <= 0 || v.D <= 0 ||
 		uint(v.B|v.H|v.L|v.D) >= maxLength {
 		return false
 	}
-	x := *v
-	x.SB, x.SH, x.SL = v.explicit()
-	if uint64(x.SH|x.SL)>>32 != 0 || uint64(x.SB)>>32 != 0 ||
-		x.SB == 0 && x.B > 1 || x.SH == 0 && x.H > 1 || x.SL == 0 && x.L > 1 || x.end() > len(x.Data) {
+	if v.SB|v.SH|v.SL == 0 {
+		return v.compactContiguous()
+	}
+	return uint64(v.SB|v.SH|v.SL)>>32 == 0 && v.end() <= len(v.Data) &&
+		(v.SB != 0 || v.B == 1) && (v.SH != 0 || v.H == 1) && (v.SL != 0 || v.L == 1)
+}
+
+// compactContiguous is compact for a view without strides.
+func (v *View[T]) compactContiguous() bool {
+	sb, sh, sl := v.explicit()
+	if uint64(sh)>>32 != 0 || uint64(sb)>>32 != 0 || v.B*sb > len(v.Data) {
 		return false
 	}
-	v.SB, v.SH, v.SL = x.SB, x.SH, x.SL
+	v.SB, v.SH, v.SL = sb, sh, sl
 	return true
 }
 

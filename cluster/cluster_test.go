@@ -26,8 +26,8 @@ func TestSameBits(t *testing.T) {
 					x.attend(0, 1, bottomRight)
 					x.attend(1, 5, bottomRight)
 					if format == attn.I8 {
-						x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Int8: true})
-						x.attend(1, 5, attn.Options{Causal: attn.BottomRight, Int8: true})
+						x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Integers: true})
+						x.attend(1, 5, attn.Options{Causal: attn.BottomRight, Integers: true})
 					}
 				}
 			})
@@ -42,13 +42,13 @@ func TestValuesInKeys(t *testing.T) {
 		b := newBench(t, 3, quick)
 		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 48, ValueDim: 32, Format: format,
 			ValuesInKeys: true}, 8)
-		window := attn.Options{Causal: attn.BottomRight, Window: &attn.Window{Left: 700, Right: 0}}
+		window := attn.Options{Causal: attn.BottomRight, Window: attn.Window{Left: 701, Right: 1}}
 		for i, n := range []int{1, 1500, 2100} {
 			x.append(n)
 			for _, opt := range []attn.Options{bottomRight, window} {
 				x.attend(0, 1, opt)
 				x.attend(0, 3, opt)
-				opt.Int8 = format == attn.I8
+				opt.Integers = format == attn.I8
 				x.attend(0, 2, opt)
 			}
 			b.kill(fmt.Sprint("w", i))
@@ -112,7 +112,7 @@ func (t *twin) attendBoth() {
 	opt := bottomRight
 	t.attend(0, 1, opt)
 	t.attend(1, 3, opt)
-	if opt.Int8 = t.config.Format == attn.I8; opt.Int8 {
+	if opt.Integers = t.config.Format == attn.I8; opt.Integers {
 		t.attend(0, 1, opt)
 		t.attend(1, 3, opt)
 	}
@@ -180,16 +180,16 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]attn.Options{
 		"full":    {},
 		"scale":   {Scale: -0.3, Causal: attn.BottomRight},
-		"window":  {Window: &attn.Window{Left: 500, Right: 0}, Causal: attn.BottomRight},
-		"nothing": {Window: &attn.Window{Left: -1, Right: -1}, Causal: attn.TopLeft},
-		"hugely":  {Window: &attn.Window{Left: math.MaxInt, Right: math.MaxInt - 1}},
-		"one way": {Window: &attn.Window{Left: -1, Right: math.MaxInt}, Causal: attn.BottomRight},
+		"window":  {Window: attn.Window{Left: 501, Right: 1}, Causal: attn.BottomRight},
+		"nothing": {Window: attn.Window{}, Causal: attn.TopLeft},
+		"hugely":  {Window: attn.Window{Left: math.MaxInt, Right: math.MaxInt - 1}},
+		"one way": {Window: attn.Window{Left: 0, Right: math.MaxInt}, Causal: attn.BottomRight},
 		"softcap": {Softcap: 3, Causal: attn.BottomRight},
-		"slopes":  {Slopes: four, Causal: attn.BottomRight, Window: &attn.Window{Left: 100, Right: -1}},
+		"slopes":  {Slopes: four, Causal: attn.BottomRight, Window: attn.Window{Left: 101, Right: 0}},
 		"sinks":   {Sinks: four, Causal: attn.BottomRight},
-		"mask":    {Mask: &m},
-		"bias":    {Bias: &bias, Causal: attn.BottomRight, Window: &attn.Window{Left: 1200, Right: 0}},
-		"all": {Mask: &m, Bias: &bias, Slopes: four, Sinks: four, Softcap: 2, Scale: 0.1,
+		"mask":    {Mask: m},
+		"bias":    {Bias: bias, Causal: attn.BottomRight, Window: attn.Window{Left: 1201, Right: 1}},
+		"all": {Mask: m, Bias: bias, Slopes: four, Sinks: four, Softcap: 2, Scale: 0.1,
 			Causal: attn.BottomRight},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,10 +64,6 @@ func TestWrongAnswers(t *testing.T) {
 	b.client = client
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
 	x.append(3500)
-	other, err := attn.NewState(1, 4, 2, 16)
-	must(t, err)
-	state, err := other.MarshalBinary()
-	must(t, err)
 	for name, wrong := range map[string]func(context.Context, []byte) ([]byte, error){
 		"hangs": func(ctx context.Context, _ []byte) ([]byte, error) {
 			<-ctx.Done()
@@ -84,19 +80,18 @@ func TestWrongAnswers(t *testing.T) {
 		},
 		"busy":    func(context.Context, []byte) ([]byte, error) { return errorReply(ErrBusy), nil },
 		"unknown": func(context.Context, []byte) ([]byte, error) { return errorReply(errUnknown), nil },
-		"other states": func(_ context.Context, r []byte) ([]byte, error) {
-			for parts := 1; parts < 9; parts++ {
-				d, _ := decodeReply("w", r)
-				a := new(attendReply)
-				if a.decode(d, "w", parts) == nil {
-					for i := range a.states {
-						a.states[i] = state
-					}
-					return a.encode(), nil
-				}
-			}
-			return r, nil
-		},
+		"states of other keys": otherStates(t, func(c *attn.StateConfig, keys int) int {
+			return keys - 1
+		}),
+		"states of other rows": otherStates(t, func(c *attn.StateConfig, keys int) int {
+			c.Queries++
+			return keys
+		}),
+		"states of other heads": otherStates(t, func(c *attn.StateConfig, keys int) int {
+			c.Heads, c.Queries = c.Heads*c.Queries, 1
+			c.ValueDim *= 2
+			return keys
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, worker := range []string{"w0", "w1", "w2"} {
@@ -108,6 +103,42 @@ func TestWrongAnswers(t *testing.T) {
 				x.whole()
 			}
 		})
+	}
+}
+
+// otherStates sends others in place of states: empty ones of a shape and a number of keys that are
+// changed.
+func otherStates(t *testing.T, change func(c *attn.StateConfig, keys int) int) func(context.Context,
+	[]byte) ([]byte, error) {
+	return func(_ context.Context, reply []byte) ([]byte, error) {
+		for parts := 1; parts < 9; parts++ {
+			a := new(attendReply)
+			d, err := decodeReply("w", reply)
+			if err != nil || a.decode(d, "w", parts) != nil {
+				continue
+			}
+			for i, data := range a.states {
+				var s attn.State
+				if s.UnmarshalBinary(data) != nil {
+					continue // of a part that joins another, or failed
+				}
+				c := s.Config()
+				keys := change(&c, s.Keys())
+				other, err := attn.NewState(c)
+				if err == nil {
+					err = other.Update(sameRow(c.Heads, c.Queries, 8), sameRow(1, keys, 8),
+						sameRow(1, keys, c.ValueDim), &attn.Options{KeyLens: []int{0}})
+				}
+				if err == nil {
+					a.states[i], err = other.MarshalBinary()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			return a.encode(), nil
+		}
+		return reply, nil
 	}
 }
 
@@ -295,8 +326,8 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	for name, o := range map[string]attn.Options{"KeyLens": {KeyLens: []int{1}},
-		"QueryLens": {QueryLens: []int{1}}, "Weights": {Weights: &k}, "Int8": {Int8: true},
-		"Offset": {Causal: attn.BottomRight, Offset: 1}, "Mask": {Mask: new(attn.Mask)},
+		"QueryLens": {QueryLens: []int{1}}, "Weights": {Weights: k}, "Integers": {Integers: true},
+		"Offset": {Causal: attn.BottomRight, Offset: 1}, "Mask": {Mask: attn.Mask{B: 1}},
 		"LSE": {LSE: make([]float32, 1)}, "Softcap": {Softcap: -1}} {
 		q := b.tensor(2, 1, 64)
 		if err := x.far.Attend(context.Background(), 0, b.tensor(2, 1, 64), q, &o); err == nil {

@@ -11,7 +11,7 @@ import (
 // samples are messages of each kind.
 func samples() [][]byte {
 	id := clientID{1, 2, 3}
-	o := attendOptions{scale: 1, causal: true, window: &attn.Window{Left: 3, Right: -1},
+	o := attendOptions{scale: 1, causal: true, window: attn.Window{Left: 4, Right: 0},
 		slopes: []float32{1}, sinks: []float32{2}}
 	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
 	next := attendPart{copy: 2, keys: 1, offset: -1, joins: true}

@@ -10,11 +10,11 @@ import (
 
 // gather asks for the state of each part, of one copy after the other until one has answered.
 type gather struct {
-	*attendCall
+	call        *attendCall
 	first, rows int
 	q           []float32
-	header      []byte       // what the binary form of each state has for its shape
-	parts       []gatherPart // as those of the call
+	config      attn.StateConfig // of each state
+	parts       []gatherPart     // as those of the call
 	answers     chan *answer
 	left        int // parts without a state that need one
 }
@@ -44,23 +44,16 @@ type answer struct {
 }
 
 func newGather(c *attendCall, first, rows int) *gather {
-	q := c.queries(first, rows)
-	g := &gather{attendCall: c, first: first, rows: rows, q: gatherHeads(&q),
-		parts: make([]gatherPart, len(c.parts))}
-	e := new(encoder)
-	for _, n := range []int{1, q.H, rows, c.shape.valueDim} {
-		e.u32(uint32(n))
-	}
-	g.header = e.data
-	return g
+	return &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
+		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot))}
 }
 
 // gatherHeads copies a view, one head after the other.
-func gatherHeads(x *attn.Tensor) []float32 {
+func gatherHeads(x attn.Tensor) []float32 {
 	out := make([]float32, 0, x.H*x.L*x.D)
 	for h := range x.H {
 		for i := range x.L {
-			out = append(out, x.Data[h*x.SH+i*x.SL:][:x.D]...)
+			out = append(out, x.Row(0, h, i)...)
 		}
 	}
 	return out
@@ -72,14 +65,14 @@ func (g *gather) run(ctx context.Context) error {
 	defer cancel()
 	var want []int
 	for i := range g.parts {
-		if len(g.q) > 0 && g.visible(&g.attendCall.parts[i], g.first, g.rows) {
+		if len(g.q) > 0 && g.call.visible(&g.call.snapshot[i], g.first, g.rows) {
 			want = append(want, i)
 		}
 	}
 	g.left = len(want)
 	g.answers = make(chan *answer, 2*len(want)+16)
 	g.ask(ctx, want)
-	patience := time.NewTicker(g.client.config.Patience)
+	patience := time.NewTicker(g.call.client.config.Patience)
 	defer patience.Stop()
 	for wait := time.Millisecond; g.left > 0; {
 		var err error
@@ -88,7 +81,7 @@ func (g *gather) run(ctx context.Context) error {
 			err = g.take(a)
 			g.askMissing(ctx, want, 0)
 		case <-patience.C: // who has not answered may hang
-			g.askMissing(ctx, want, g.client.config.Copies)
+			g.askMissing(ctx, want, g.call.client.config.Copies)
 		case <-ctx.Done():
 			return g.failure(want, ctx.Err())
 		}
@@ -127,7 +120,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		for n, x := range next {
 			names[n] = x.worker
 		}
-		parts, keys = append(parts, i), append(keys, g.attendCall.parts[i].keys)
+		parts, keys = append(parts, i), append(keys, g.call.snapshot[i].keys)
 		copies, holders = append(copies, next), append(holders, names)
 	}
 	requests := map[string]*answer{}
@@ -146,7 +139,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		a.joins = joins(a.parts, len(g.parts))
 		r := g.request(a)
 		go func() {
-			a.err = g.call(ctx, a, r)
+			a.err = g.send(ctx, a, r)
 			select {
 			case g.answers <- a:
 			case <-ctx.Done():
@@ -160,7 +153,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 func (g *gather) untried(i int) []*partCopy {
 	tried := func(x *partCopy) bool { return slices.Contains(g.parts[i].tried, x) }
 	good := slices.DeleteFunc(g.willing(i), tried)
-	c := g.client
+	c := g.call.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, x := range good {
@@ -173,36 +166,36 @@ func (g *gather) untried(i int) []*partCopy {
 
 // willing are the copies of a part that are of use and have not refused to answer.
 func (g *gather) willing(i int) []*partCopy {
-	return slices.DeleteFunc(g.good(g.attendCall.parts[i].sequencePart), func(x *partCopy) bool {
+	return slices.DeleteFunc(g.call.good(g.call.snapshot[i].part), func(x *partCopy) bool {
 		return slices.Contains(g.parts[i].refused, x)
 	})
 }
 
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) []byte {
-	r := attendRequest{layer: g.layer, heads: g.attendCall.q.H, rows: g.rows, q: g.q,
-		options: g.wire()}
-	g.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
-	a.cuts = g.cuts
-	for _, i := range a.parts {
-		p := &g.attendCall.parts[i]
-		p.epoch = p.sequencePart.epoch
-	}
-	g.mu.Unlock()
+	c := g.call
+	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire()}
+	epochs := make([]uint32, len(a.parts))
+	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
+	a.cuts = c.cuts
 	for n, i := range a.parts {
-		p := &g.attendCall.parts[i]
-		from := p.index * g.tokens
-		x := attendPart{copy: a.copies[n].id, epoch: p.epoch, keys: p.keys,
-			offset: g.offset + g.first - from, joins: a.joins[n]}
-		if m := g.opt.Mask; m != nil {
+		epochs[n] = c.snapshot[i].part.epoch
+	}
+	c.mu.Unlock()
+	for n, i := range a.parts {
+		p := &c.snapshot[i]
+		from := p.part.index * c.tokens
+		x := attendPart{copy: a.copies[n].id, epoch: epochs[n], keys: p.keys,
+			offset: c.offset + g.first - from, joins: a.joins[n]}
+		if m := &c.opt.Mask; !none(m) {
 			x.maskHeads, x.mask = m.H, columns(m, g.first, g.rows, from, p.keys)
 		}
-		if b := g.opt.Bias; b != nil {
+		if b := &c.opt.Bias; !none(b) {
 			x.biasHeads, x.bias = b.H, columns(b, g.first, g.rows, from, p.keys)
 		}
 		r.parts = append(r.parts, x)
 	}
-	return r.encode(g.client.id)
+	return r.encode(c.client.id)
 }
 
 // columns copies some rows and columns of a mask or bias.
@@ -210,16 +203,18 @@ func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 	out := make([]T, 0, x.H*rows*n)
 	for h := range x.H {
 		for i := row; i < row+rows; i++ {
-			out = append(out, x.Data[h*x.SH+i*x.SL+from:][:n]...)
+			out = append(out, x.Row(0, h, i)[from:][:n]...)
 		}
 	}
 	return out
 }
 
-func (g *gather) call(ctx context.Context, a *answer, request []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*g.client.config.Patience) // the request may be lost
+// send sends a request and reads what comes back.
+func (g *gather) send(ctx context.Context, a *answer, request []byte) error {
+	c := g.call.client
+	ctx, cancel := context.WithTimeout(ctx, 10*c.config.Patience) // the request may be lost
 	defer cancel()
-	d, err := g.client.call(ctx, a.worker, request)
+	d, err := c.call(ctx, a.worker, request)
 	if err == nil {
 		err = a.reply.decode(d, a.worker, len(a.parts))
 	}
@@ -237,13 +232,13 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		}
 		alive := false
 		for _, x := range g.willing(i) {
-			alive = alive || !g.client.dead(x.worker)
+			alive = alive || !g.call.client.dead(x.worker)
 		}
 		switch {
 		case !alive && p.refusal != nil:
 			return p.refusal
 		case !alive:
-			return g.lostError(g.attendCall.parts[i].sequencePart, p.cause)
+			return g.call.lostError(g.call.snapshot[i].part, p.cause)
 		}
 		again = append(again, i)
 	}
@@ -263,17 +258,23 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 	return nil
 }
 
+// close gives back the memory of the states.
+func (g *gather) close() {
+	for i := range g.parts {
+		_ = g.parts[i].state.Close() // they are open, or nil
+	}
+}
+
 // failure says for which part there was not enough time.
 func (g *gather) failure(want []int, cause error) error {
 	for _, i := range want {
 		if g.parts[i].done {
 			continue
 		}
-		p := &g.attendCall.parts[i]
-		from := p.index * g.tokens
-		return fail(ErrUnavailable,
-			"no answer for positions %d to %d of sequence %x: %v; the last error "+
-				"is: %v", from, from+p.keys-1, g.id, cause, g.parts[i].cause)
+		p := &g.call.snapshot[i]
+		from := p.part.index * g.call.tokens
+		return fail(ErrUnavailable, "no answer for positions %d to %d of sequence %x: %v; the last "+
+			"error is: %v", from, from+p.keys-1, g.call.id, cause, g.parts[i].cause)
 	}
 	return cause
 }

@@ -1,14 +1,14 @@
 package cluster
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
 
-// take keeps the states of an answer. It returns an error that no other copy would not have, too.
+// take keeps the states of an answer. It returns only an error that every other copy would have,
+// too.
 func (g *gather) take(a *answer) error {
 	for from, to := 0, 0; from < len(a.parts); from = to {
 		for to = from + 1; to < len(a.parts) && a.joins[to]; {
@@ -50,8 +50,8 @@ func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
 	return fatal
 }
 
-// note draws its conclusions from an error that a copy has. It returns those that others would
-// have, too.
+// note draws its conclusions from an error that a copy has. It returns those that every other copy
+// would have, too.
 func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	p, x := &g.parts[a.parts[n]], a.copies[n]
 	switch {
@@ -60,11 +60,11 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 		return nil
 	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
 	case errors.Is(err, errUnknown), errors.Is(err, errStale):
-		g.client.lose(x)
+		g.call.client.lose(x)
 	case refuses(err):
 		p.refused, p.refusal = append(p.refused, x), err
 	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
-		g.client.suspect(a.worker)
+		g.call.client.suspect(a.worker)
 	case !transient(err):
 		return err
 	}
@@ -75,21 +75,18 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 // cutSince reports whether epochs have changed since there were so many cuts, were changing then,
 // or are to change again.
 func (g *gather) cutSince(cuts int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return cuts%2 == 1 || g.cuts != cuts || g.broken
+	c := g.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cuts%2 == 1 || c.cuts != cuts || c.broken
 }
 
 // keep takes a state, if it is one of the keys of so many parts and the call's rows. One of fewer
 // parts, which it has, goes: blocks of parts have each other or have nothing in common.
 func (g *gather) keep(first, span int, data []byte) error {
-	const at = 8 // of the shape in attn.State's binary form, after its mark
-	if len(data) < at+len(g.header) || !bytes.Equal(data[at:at+len(g.header)], g.header) {
-		return fail(ErrProtocol, "a state of %d bytes is not of the shape that was asked for", len(data))
-	}
 	parts, keys, done := g.parts[first:first+span], 0, 0
 	for i := range parts {
-		keys += g.attendCall.parts[first+i].keys
+		keys += g.call.snapshot[first+i].keys
 		if parts[i].done {
 			done++
 		}
@@ -101,10 +98,13 @@ func (g *gather) keep(first, span int, data []byte) error {
 	if err := s.UnmarshalBinary(data); err != nil {
 		return err
 	}
-	if s.Keys() != keys {
-		return fail(ErrProtocol, "a state has %d keys, want %d", s.Keys(), keys)
+	if s.Config() != g.config || s.Keys() != keys {
+		defer s.Close()
+		return fail(ErrProtocol, "a state is %+v of %d keys, want %+v of %d", s.Config(), s.Keys(),
+			g.config, keys)
 	}
 	for i := range parts {
+		_ = parts[i].state.Close() // it is open, or nil
 		parts[i].done, parts[i].state, parts[i].span = true, nil, 0
 	}
 	parts[0].state, parts[0].span = s, span

@@ -159,10 +159,10 @@ func TestStatesOfNeighboursAreOne(t *testing.T) {
 			mask[i] = i%3 > 0
 		}
 		m := attn.BHLD(mask, 1, 1, 1, len(mask))
-		x.attend(0, 1, attn.Options{Mask: &m, Slopes: []float32{0.1, 0.2, 0, 1},
+		x.attend(0, 1, attn.Options{Mask: m, Slopes: []float32{0.1, 0.2, 0, 1},
 			Causal: attn.BottomRight})
 		c.states = 0
-		x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Window: &attn.Window{Left: 6 * 1024}})
+		x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Window: attn.Window{Left: 6*1024 + 1}})
 		if c.states != 3 { // of parts 10 and 11, 12 to 15, 16
 			t.Errorf("%d threads: %d states of parts 10 to 16, want 3", threads, c.states)
 		}

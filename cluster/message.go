@@ -4,8 +4,8 @@ package cluster
 // for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
 // code.
 const (
-	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x02"
-	messageVersion = 2
+	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x03"
+	messageVersion = 3
 )
 
 // What requests ask for.
@@ -32,7 +32,7 @@ func (d *decoder) client() (id clientID) {
 	return id
 }
 
-// begin starts a request.
+// beginRequest starts a request.
 func beginRequest(op uint8, client clientID) *encoder {
 	e := new(encoder)
 	e.u32(messageMagic)

@@ -20,8 +20,8 @@ type attendRequest struct {
 type attendOptions struct {
 	scale, softcap float32
 	causal         bool // by the offset: attn.TopLeft
-	int8           bool
-	window         *attn.Window
+	integers       bool
+	window         attn.Window
 	slopes, sinks  []float32
 }
 
@@ -69,12 +69,9 @@ func (e *encoder) options(o *attendOptions) {
 	e.f32(o.scale)
 	e.f32(o.softcap)
 	e.flag(o.causal)
-	e.flag(o.int8)
-	e.flag(o.window != nil)
-	if o.window != nil {
-		e.u64(uint64(o.window.Left))
-		e.u64(uint64(o.window.Right))
-	}
+	e.flag(o.integers)
+	e.u64(uint64(o.window.Left))
+	e.u64(uint64(o.window.Right))
 	e.floats(o.slopes)
 	e.floats(o.sinks)
 }
@@ -140,10 +137,8 @@ func (d *decoder) match(name string, n, heads, rows, keys int) {
 
 func (d *decoder) options() (o attendOptions) {
 	o.scale, o.softcap = d.f32(), d.f32()
-	o.causal, o.int8 = d.flag(), d.flag()
-	if d.flag() {
-		o.window = &attn.Window{Left: d.offset("Window.Left"), Right: d.offset("Window.Right")}
-	}
+	o.causal, o.integers = d.flag(), d.flag()
+	o.window = attn.Window{Left: d.offset("Window.Left"), Right: d.offset("Window.Right")}
 	o.slopes, o.sinks = d.floats(), d.floats()
 	return o
 }

@@ -86,7 +86,6 @@ type appendRequest struct {
 	k, v     []float32
 }
 
-// encode leaves the copy open: it is the same message for all of them but for that.
 func (r *appendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAppend, client)
 	e.data = slices.Grow(e.data, 64+4*(len(r.k)+len(r.v)))

@@ -156,7 +156,7 @@ func TestDisplaced(t *testing.T) {
 func TestNameMessages(t *testing.T) {
 	b := newBench(t, 1, quick)
 	link := b.links["w0"]
-	n := &natsName{NATS: link, worker: "w0", subject: "attn.inbox.name.other",
+	n := &natsName{link: link, worker: "w0", subject: "attn.inbox.name.other",
 		claim: nameClaim{true, 5, 7}, lost: make(chan struct{})}
 	frameOf := func(kind uint8, payload []byte) []byte {
 		f := frame{kind: kind, payload: payload}

@@ -216,7 +216,8 @@ func (p *part) attend(s *attn.State, r *attendRequest, a *attendPart, offset, fr
 			break
 		}
 		if first >= from {
-			if err := updateRun(s, q, run, to-first, r.at(a, offset, first)); err != nil {
+			n := min(run.Len(), to-first)
+			if err := updateRun(s, q, run, n, r.at(a, offset, first, n)); err != nil {
 				return err
 			}
 		}
@@ -225,36 +226,29 @@ func (p *part) attend(s *attn.State, r *attendRequest, a *attendPart, offset, fr
 	return nil
 }
 
-// updateRun adds the tokens of a run to a state, at most so many.
-func updateRun(s *attn.State, q attn.Tensor, r *run, most int, opt *attn.Options) error {
-	seq, n := r.Sequence, r.Len()
-	if n > most { // more was appended since
-		seq, n = seq.Fork(), most
+// updateRun adds the first n tokens of a run to a state.
+func updateRun(s *attn.State, q attn.Tensor, r *run, n int, opt *attn.Options) error {
+	seq := r.Sequence
+	if n < seq.Len() { // more was appended since
+		seq = seq.Fork()
 		defer seq.Release()
 		if err := seq.Truncate(n); err != nil {
 			return err
 		}
 	}
-	if opt.Mask != nil {
-		opt.Mask.D = n
-	}
-	if opt.Bias != nil {
-		opt.Bias.D = n
-	}
 	return s.UpdateSequence(q, seq, opt)
 }
 
-// at are the options for keys from a position of a part on. Columns of mask and bias are to be cut
-// to the keys.
-func (r *attendRequest) at(a *attendPart, offset, first int) *attn.Options {
+// at are the options for n keys from a position of a part on.
+func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
 	o := r.options.options(offset)
 	if a.maskHeads > 0 {
-		m := attn.BHLD(a.mask[first:], 1, a.maskHeads, r.rows, a.keys)
-		o.Mask = &m
+		o.Mask = attn.BHLD(a.mask[first:], 1, a.maskHeads, r.rows, a.keys)
+		o.Mask.D = n // of rows that are a.keys apart
 	}
 	if a.biasHeads > 0 {
-		b := attn.BHLD(a.bias[first:], 1, a.biasHeads, r.rows, a.keys)
-		o.Bias = &b
+		o.Bias = attn.BHLD(a.bias[first:], 1, a.biasHeads, r.rows, a.keys)
+		o.Bias.D = n
 	}
 	return o
 }
@@ -262,7 +256,7 @@ func (r *attendRequest) at(a *attendPart, offset, first int) *attn.Options {
 // options are those of package attn for queries from a position on.
 func (o *attendOptions) options(offset int) *attn.Options {
 	x := &attn.Options{Scale: o.scale, Offset: offset, Window: o.window, Softcap: o.softcap,
-		Slopes: o.slopes, Sinks: o.sinks, Int8: o.int8}
+		Slopes: o.slopes, Sinks: o.sinks, Integers: o.integers}
 	if o.causal {
 		x.Causal = attn.TopLeft
 	}

@@ -57,8 +57,8 @@ func TestRefusedRequests(t *testing.T) {
 		request []byte
 		refusal
 	}{
-		"another version": {[]byte("aCm\x01........................"),
-			refusal{ErrProtocol, "want 026d4361: version 2"}},
+		"another version": {[]byte("aCm\x02........................"),
+			refusal{ErrProtocol, "want 036d4361: version 3"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
@@ -144,8 +144,8 @@ func TestRefusedAttention(t *testing.T) {
 			refusal{errStale, "want at most 2"}},
 		"another q": {func(r *attendRequest) { r.q = []float32{1} },
 			refusal{attn.ErrShape, "q has 1"}},
-		"Int8 of F32": {func(r *attendRequest) { r.options.int8 = true },
-			refusal{attn.ErrOption, "Int8"}},
+		"Integers of F32": {func(r *attendRequest) { r.options.integers = true },
+			refusal{attn.ErrOption, "Integers"}},
 		"a softcap": {func(r *attendRequest) { r.options.softcap = -1 },
 			refusal{attn.ErrOption, "Softcap"}},
 		"heads of two": {func(r *attendRequest) { r.options.slopes = []float32{1, 2} },
@@ -171,7 +171,7 @@ func TestRefusedAttention(t *testing.T) {
 		"a bias of huge size": func(r *attendRequest) {
 			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
 		},
-		"a window": func(r *attendRequest) { r.options.window = &attn.Window{Left: math.MaxInt} },
+		"a window": func(r *attendRequest) { r.options.window = attn.Window{Left: math.MaxInt} },
 	} {
 		_, err := ask(change)
 		refusal{ErrProtocol, ""}.check(t, name, err)
@@ -257,11 +257,11 @@ func TestRefusedArguments(t *testing.T) {
 	mask := attn.BHLD(make([]bool, 9), 1, 1, 3, 3)
 	mask.Data = mask.Data[:8]
 	refusal{attn.ErrLength, "len(Mask.Data) is 8, want at least 9"}.check(t, "elements of Mask",
-		s.Attend(ctx, 0, two, two, &attn.Options{Mask: &mask}))
+		s.Attend(ctx, 0, two, two, &attn.Options{Mask: mask}))
 	bias := attn.BHLD(make([]float32, 9), 1, 1, 3, 3)
 	bias.SL = -3
-	refusal{attn.ErrStride, "Bias has strides [9 9 -3]"}.check(t, "strides of Bias",
-		s.Attend(ctx, 0, two, two, &attn.Options{Bias: &bias}))
+	refusal{attn.ErrStride, "Bias.SL is -3"}.check(t, "strides of Bias",
+		s.Attend(ctx, 0, two, two, &attn.Options{Bias: bias}))
 	if s.Len(0) != 3 || s.Len(1) != 0 || s.Len(-1) != 0 {
 		t.Errorf("lengths are %d, %d and %d, want 3 and none", s.Len(0), s.Len(1), s.Len(-1))
 	}
@@ -379,7 +379,7 @@ func TestBeginning(t *testing.T) {
 				part.mask[i] = i%7 > 0
 			}
 			var reply attendReply
-			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(&q), parts: []attendPart{part}}
+			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(q), parts: []attendPart{part}}
 			must(t, reply.decode(ask(r.encode(clientID{})), "w", 1))
 			must(t, reply.errors[0])
 			got := new(attn.State)
@@ -400,7 +400,7 @@ func TestBeginning(t *testing.T) {
 			x, want := out(), out()
 			must(t, got.Finish(x, nil))
 			must(t, attn.AttendSequences(want, q, []*attn.Sequence{near},
-				&attn.Options{QueryLens: []int{3}, Mask: &mask, Bias: &bias}))
+				&attn.Options{QueryLens: []int{3}, Mask: mask, Bias: bias}))
 			sameBits(t, "outputs", x.Data, want.Data)
 			must(t, store.Close())
 		}

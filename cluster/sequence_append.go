@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"time"
 
@@ -41,20 +40,19 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 	return nil
 }
 
-// checkTokens makes sure that k and v are tokens, by the means of package attn: a cache with no
-// room takes none.
+// checkTokens makes sure that k and v are tokens: their shape here, the rest by package attn, which
+// validates an update of a state without queries and computes nothing.
 func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	h := &s.shape
 	values := *v
 	if h.valuesInKeys {
-		values = *k
-		values.D = min(k.D, h.valueDim)
+		values = sameRow(h.kvHeads, k.L, h.valueDim)
 	}
 	switch {
 	case k.B != 1 || k.H != h.kvHeads || k.D != h.headDim:
 		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.kvHeads,
 			h.headDim)
-	case h.valuesInKeys && !empty(v):
+	case h.valuesInKeys && !none(v):
 		return fail(attn.ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: "+
 			"values are part of keys", v.B, v.H, v.L, v.D, len(v.Data))
 	case h.valuesInKeys:
@@ -62,18 +60,11 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,
 			k.L, h.valueDim)
 	}
-	// of no queries, which sees what views are
-	state, err := attn.NewState(1, h.kvHeads, 0, h.valueDim)
+	state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: h.kvHeads, ValueDim: h.valueDim})
 	if err != nil {
 		return err
 	}
-	q := attn.BHLD([]float32(nil), 1, h.kvHeads, 0, h.headDim)
-	return state.Update(q, *k, values, nil)
-}
-
-// empty reports whether a tensor is the zero Tensor.
-func empty(x *attn.Tensor) bool {
-	return x.Data == nil && x.B|x.H|x.L|x.D|x.SB|x.SH|x.SL == 0
+	return state.Update(sameRow(h.kvHeads, 0, h.headDim), *k, values, nil)
 }
 
 // appendAll appends, and makes room where no worker of a part has memory left.
@@ -122,7 +113,11 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 		}
 		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
 			k: gatherTokens(&k, at, n), v: gatherTokens(&v, at, n)}
-		if err := s.toAll(ctx, p, r.encode(s.client.id), position+n); err != nil {
+		err = s.toAll(ctx, p, func(copy uint64) []byte {
+			r.copy = copy
+			return r.encode(s.client.id)
+		}, position+n)
+		if err != nil {
 			return p, err
 		}
 		at += n
@@ -167,7 +162,7 @@ func gatherTokens(x *attn.Tensor, at, n int) []float32 {
 	out := make([]float32, 0, n*x.H*x.D)
 	for i := at; i < at+n; i++ {
 		for h := range x.H {
-			out = append(out, x.Data[h*x.SH+i*x.SL:][:x.D]...)
+			out = append(out, x.Row(0, h, i)...)
 		}
 	}
 	return out
@@ -258,13 +253,11 @@ type outcome struct {
 	final bool // it is not tried again
 }
 
-// copyField is where a request that goes to all copies has the copy's number.
-const copyField = 4 + 1 + len(clientID{})
-
-// toAll sends a request to all copies of a part, until each has taken it or is not counted on any
+// toAll sends each copy of a part its request, until the copy has taken it or is not counted on any
 // more. The copies that take it answer with a length if one is given. It is an error if none takes
 // it, and then all stay.
-func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, length int) error {
+func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request func(copy uint64) []byte,
+	length int) error {
 	for {
 		copies := s.good(p)
 		if len(copies) == 0 {
@@ -278,16 +271,14 @@ func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request []byte, l
 }
 
 // sendAll sends a request to copies, and waits for as long as it makes sense.
-func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, request []byte,
-	length int) map[*partCopy]outcome {
+func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
+	request func(copy uint64) []byte, length int) map[*partCopy]outcome {
 	c := s.client
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, 64)
 	for _, x := range copies {
-		own := append([]byte(nil), request...)
-		binary.LittleEndian.PutUint64(own[copyField:], x.id)
-		go c.insist(calls, x, own, length, outcomes)
+		go c.insist(calls, x, request(x.id), length, outcomes)
 	}
 	state := map[*partCopy]outcome{}
 	taken, full, final := 0, 0, 0

@@ -42,6 +42,7 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 		if err != nil {
 			return s.orReleased(err)
 		}
+		defer state.Close()
 		done = append(done, state)
 	}
 	return c.finish(done)
@@ -50,21 +51,20 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 // attendCall is a call of Attend.
 type attendCall struct {
 	*Sequence
-	layer  uint32
-	dst, q attn.Tensor
-	opt    *attn.Options
-	keys   int
-	offset int          // position of query 0
-	window *attn.Window // with bounds that can be added to positions
-	rows   int          // of a step
-	parts  []callPart
+	layer    uint32
+	dst, q   attn.Tensor
+	opt      *attn.Options
+	keys     int
+	offset   int         // position of query 0
+	window   attn.Window // with bounds that can be added to positions
+	rows     int         // of a step
+	snapshot []callPart
 }
 
 // callPart is a part as it was when a call began.
 type callPart struct {
-	*sequencePart
-	epoch uint32
-	keys  int
+	part *sequencePart
+	keys int
 }
 
 // newCall validates the arguments of a call.
@@ -76,7 +76,7 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 	c.keys = s.lengths[layer]
 	for _, p := range s.parts {
 		if keys := min(s.tokens, c.keys-p.index*s.tokens); keys > 0 {
-			c.parts = append(c.parts, callPart{p, p.epoch, keys})
+			c.snapshot = append(c.snapshot, callPart{p, keys})
 		}
 	}
 	s.mu.Unlock()
@@ -93,8 +93,7 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 	switch {
 	case q.B != 1 || q.D != h.headDim || q.H%h.kvHeads != 0:
 		return nil, fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
-			q.D,
-			h.kvHeads, h.headDim)
+			q.D, h.kvHeads, h.headDim)
 	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.valueDim:
 		return nil, fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
 			dst.D, q.H, q.L, h.valueDim)
@@ -102,8 +101,15 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 		return nil, fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
 	c.rows = c.rowsOfStep()
-	_, err := c.unseen(0, q.L, 0) // which validates q and the other options
-	return c, err
+	if _, err := c.unseen(q, 0, 0); err != nil { // which validates q and the other options
+		return nil, err
+	}
+	return c, c.checkPairs()
+}
+
+// stateConfig is what states of so many rows are for.
+func (c *attendCall) stateConfig(rows int) attn.StateConfig {
+	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.valueDim}
 }
 
 // stepWork is about how many multiply-adds a worker does in a step: a fraction of a second.
@@ -115,38 +121,33 @@ func (c *attendCall) rowsOfStep() int {
 	h := &c.shape
 	bytes := 4 * c.q.H * (h.valueDim + 2)
 	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim)
-	work /= float64(max(1, min(len(c.parts), len(c.client.Workers()))))
+	work /= float64(max(1, min(len(c.snapshot), len(c.client.Workers()))))
 	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(min(stepWork/max(1, work),
 		most))))
 }
 
-// unseen is the state of rows over a part of which they see nothing, of so many keys.
-func (c *attendCall) unseen(first, rows, keys int) (*attn.State, error) {
-	h := &c.shape
-	s, err := attn.NewState(1, c.q.H, rows, h.valueDim)
+// unseen is the state of some queries, from row first on, over a part of which they see nothing, of
+// so many keys.
+func (c *attendCall) unseen(q attn.Tensor, first, keys int) (*attn.State, error) {
+	s, err := attn.NewState(c.stateConfig(q.L))
 	if err != nil {
 		return nil, err
 	}
-	none := attn.Tensor{Data: make([]float32, max(h.headDim, h.valueDim)), B: 1, H: h.kvHeads, L: keys}
-	k, v := none, none
-	k.D, v.D = h.headDim, h.valueDim
+	h := &c.shape
+	k, v := sameRow(h.kvHeads, keys, h.headDim), sameRow(h.kvHeads, keys, h.valueDim)
 	wire := c.wire()
 	opt := wire.options(c.offset + first)
 	opt.KeyLens = []int{0}
-	if c.opt.Bias != nil { // its values do not matter, but that there is one
-		opt.Bias = &attn.Tensor{Data: make([]float32, keys), B: 1, H: 1, L: rows, D: keys}
+	if !none(&c.opt.Bias) { // its values do not matter, but that there is one
+		opt.Bias = sameRow(1, q.L, keys)
 	}
-	return s, s.Update(c.queries(first, rows), k, v, opt)
+	return s, s.Update(q, k, v, opt)
 }
 
-// queries are some rows of q.
-func (c *attendCall) queries(first, rows int) attn.Tensor {
-	q := c.q
-	q.L = rows
-	if !(q.H == 0 || rows == 0) {
-		q.Data = q.Data[min(len(q.Data), first*q.SL):]
-	}
-	return q
+// sameRow is a tensor whose rows are all the same one, of zeros.
+func sameRow(heads, length, d int) attn.Tensor {
+	return attn.Tensor{Data: make([]float32, d), B: 1, H: heads, L: length, D: d,
+		SB: attn.Broadcast, SH: attn.Broadcast, SL: attn.Broadcast}
 }
 
 // visible reports whether some row may see a key of a part. Parts whose states have rotated outputs
@@ -155,87 +156,77 @@ func (c *attendCall) visible(p *callPart, first, rows int) bool {
 	if c.shape.rotatesOutputs() {
 		return true
 	}
-	from, to := p.index*c.tokens, p.index*c.tokens+p.keys
+	from := p.part.index * c.tokens
+	last := from + p.keys - 1
 	lowest, highest := c.offset+first, c.offset+first+rows-1
 	if c.opt.Causal != attn.Full && from > highest {
 		return false
 	}
-	if w := c.window; w != nil {
-		if w.Left >= 0 && to <= lowest-w.Left || w.Right >= 0 && from > highest+w.Right {
-			return false
-		}
-	}
-	return true
+	w := c.window
+	return !(w.Left > 0 && last <= lowest-w.Left || w.Right > 0 && from >= highest+w.Right)
 }
 
 // step computes the state of some rows over all parts, in their order.
 func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, error) {
 	g := newGather(c, first, rows)
+	defer g.close()
 	if err := g.run(ctx); err != nil {
 		return nil, err
 	}
-	if len(c.parts) == 0 {
-		return c.unseen(first, rows, 0)
+	if len(c.snapshot) == 0 {
+		return c.unseen(c.q.Slice(first, first+rows), first, 0)
 	}
 	var total *attn.State
-	for i := 0; i < len(c.parts); i += max(1, g.parts[i].span) {
-		s, err := g.parts[i].state, error(nil)
-		if s == nil {
-			s, err = c.unseen(first, rows, c.parts[i].keys)
+	for i := 0; i < len(c.snapshot); i += max(1, g.parts[i].span) {
+		var err error
+		p := &g.parts[i]
+		if p.state == nil {
+			p.state, err = c.unseen(c.q.Slice(first, first+rows), first, c.snapshot[i].keys)
 		}
-		if err == nil && total != nil {
-			err = total.Merge(s)
+		switch {
+		case err != nil:
+		case total == nil:
+			total, p.state = p.state, nil
+		default:
+			err = total.Merge(p.state)
 		}
 		if err != nil {
+			_ = total.Close() // it is open, or nil
 			return nil, err
 		}
-		if total == nil {
-			total = s
-		}
-		g.parts[i].state = nil
 	}
 	return total, nil
 }
 
-// finish writes the results of all rows. The first writes nothing if dst is wrong.
+// finish writes the results of all rows, or nothing if it returns an error.
 func (c *attendCall) finish(done []*attn.State) error {
-	for i, state := range done {
-		first := i * c.rows
-		dst := c.dst
-		dst.L = min(c.rows, c.q.L-first)
-		if len(done) > 1 && i == 0 {
-			if err := c.checkWhole(state); err != nil {
-				return err
-			}
-		}
-		if dst.H > 0 {
-			dst.Data = dst.Data[min(len(dst.Data), first*dst.SL):]
-		}
-		lse := c.opt.LSE
-		if lse != nil && len(done) > 1 {
-			lse = make([]float32, c.q.H*dst.L)
-		}
-		if err := state.Finish(dst, lse); err != nil {
-			return err
-		}
-		if lse != nil && len(done) > 1 {
-			for h := range c.q.H {
-				copy(c.opt.LSE[h*c.q.L+first:][:dst.L], lse[h*dst.L:])
-			}
-		}
+	if len(done) == 1 {
+		return done[0].Finish(c.dst, c.opt.LSE)
 	}
-	return nil
+	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
+	whole, err := attn.NewState(c.stateConfig(c.q.L))
+	if err == nil {
+		err = whole.Finish(c.dst, c.opt.LSE)
+	}
+	for i := 0; i < len(done) && err == nil; i++ {
+		err = c.finishRows(done[i], i*c.rows)
+	}
+	return err
 }
 
-// checkWhole makes sure that all of dst can be written, before a part of it is: by the checks of a
-// call that has nothing to compute.
-func (c *attendCall) checkWhole(*attn.State) error {
-	var last int
-	if c.dst.H > 0 && c.dst.L > 0 {
-		last = end(c.dst.H, c.dst.L, c.dst.D, c.dst.SH, c.dst.SL)
+// finishRows writes the results of the rows of a state, from row first on.
+func (c *attendCall) finishRows(state *attn.State, first int) error {
+	rows := state.Config().Queries
+	dst := c.dst.Slice(first, first+rows)
+	if c.opt.LSE == nil {
+		return state.Finish(dst, nil)
 	}
-	if len(c.dst.Data) < last {
-		return fail(attn.ErrLength, "len(dst.Data) is %d, want at least %d", len(c.dst.Data), last)
+	lse := make([]float32, c.q.H*rows)
+	if err := state.Finish(dst, lse); err != nil {
+		return err
+	}
+	for h := range c.q.H {
+		copy(c.opt.LSE[h*c.q.L+first:], lse[h*rows:][:rows])
 	}
 	return nil
 }

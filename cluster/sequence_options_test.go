@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,20 +47,176 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	}
 }
 
+// Each field of attn.Options is obeyed, with the bits of one machine, or refused by its name.
+func TestEveryOption(t *testing.T) {
+	b := newBench(t, 2, quick)
+	const heads, rows, keys = 4, 3, 1500
+	s, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16,
+		Format: attn.I8})
+	must(t, err)
+	cache, err := attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16,
+		Capacity: keys, Format: attn.I8})
+	must(t, err)
+	k, v := b.tensor(2, keys, 16), b.tensor(2, keys, 16)
+	must(t, s.Append(context.Background(), 0, k, v))
+	must(t, cache.Append(k, v))
+	mask, bias := attn.BHLD(make([]bool, rows*keys), 1, 1, rows, keys), b.tensor(heads, rows, keys)
+	for i := range mask.Data {
+		mask.Data[i] = i%3 > 0
+	}
+	four := []float32{0.5, 0.25, 0.125, 0.01}
+	values := map[string]attn.Options{
+		"Scale": {Scale: -0.3}, "Causal": {Causal: attn.BottomRight},
+		"Offset": {Causal: attn.TopLeft, Offset: 1100},
+		"Window": {Window: attn.Window{Left: 3, Right: 1200}}, "Softcap": {Softcap: 2},
+		"Mask": {Mask: mask}, "Bias": {Bias: bias}, "Slopes": {Slopes: four}, "Sinks": {Sinks: four},
+		"QueryLens": {QueryLens: []int{2}}, "KeyLens": {KeyLens: []int{99}},
+		"LSE": {LSE: make([]float32, heads*rows)}, "Integers": {Integers: true},
+		"Weights": {Weights: attn.BHLD(make([]float32, heads*rows*keys), 1, heads, rows, keys)},
+	}
+	q := b.tensor(heads, rows, 16)
+	// run returns outputs, and LSE if it is asked for.
+	run := func(o attn.Options, attend func(attn.Tensor, *attn.Options) error) ([]float32, error) {
+		dst := b.tensor(heads, rows, 16)
+		o.LSE = slices.Clone(o.LSE)
+		err := attend(dst, &o)
+		return append(dst.Data, o.LSE...), err
+	}
+	far := func(dst attn.Tensor, o *attn.Options) error {
+		return s.Attend(context.Background(), 0, dst, q, o)
+	}
+	near := func(dst attn.Tensor, o *attn.Options) error { return cache.Attend(dst, q, o) }
+	var refused []string
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[attn.Options]()) {
+		o := values[field.Name]
+		without := o
+		value := reflect.ValueOf(&without).Elem().Field(i)
+		if value.IsZero() {
+			t.Errorf("%s has no value in this test", field.Name)
+			continue
+		}
+		value.SetZero()
+		got, err := run(o, far)
+		if errors.Is(err, attn.ErrUnsupported) && strings.Contains(err.Error(), field.Name) {
+			refused = append(refused, field.Name)
+			continue
+		}
+		must(t, err)
+		want, err := run(o, near)
+		must(t, err)
+		sameBits(t, field.Name, got, want)
+		if other, err := run(without, near); err != nil || slices.Equal(got, other) {
+			t.Errorf("%s: without it the result is the same, or the error %v", field.Name, err)
+		}
+	}
+	if want := []string{"QueryLens", "KeyLens", "Weights"}; !slices.Equal(refused, want) {
+		t.Errorf("refused are %v, want %v", refused, want)
+	}
+}
+
+// Arguments may be views of any layout, also where rows go in several steps.
+func TestViews(t *testing.T) {
+	c := quick
+	c.Chunk = 4 * 4 * 18 * 2 // states of two rows
+	b := newBench(t, 2, c)
+	const keys, rows = 1200, 5
+	far, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16})
+	must(t, err)
+	ctx := context.Background()
+	k, v := padded(b.tensor(2, keys, 16)), contiguous(b.tensor(2, keys, 16))
+	must(t, far.Append(ctx, 0, k, v))
+	bias := contiguous(b.tensor(1, 1, keys))
+	bias.L, bias.SB, bias.SH, bias.SL = rows, 0, -9, attn.Broadcast
+	mask := attn.Mask{Data: make([]bool, keys), B: 1, H: 4, L: rows, D: keys, SB: math.MaxInt,
+		SH: attn.Broadcast, SL: attn.Broadcast}
+	for i := range mask.Data {
+		mask.Data[i] = i%7 > 0
+	}
+	one := b.tensor(4, 1, 16)
+	one.L, one.SL = rows, attn.Broadcast
+	for name, q := range map[string]attn.Tensor{"rows": b.tensor(4, rows, 16), "repeated": one,
+		"padded": padded(b.tensor(4, rows, 16)), "contiguous": contiguous(b.tensor(4, rows, 16))} {
+		for _, dst := range []attn.Tensor{b.tensor(4, rows, 16), padded(b.tensor(4, rows, 16)),
+			contiguous(b.tensor(4, rows, 16))} {
+			want := b.tensor(4, rows, 16)
+			o := attn.Options{Mask: mask, Bias: bias, Causal: attn.BottomRight,
+				LSE: make([]float32, 4*rows)}
+			near := o
+			near.LSE = make([]float32, 4*rows)
+			must(t, attn.Attend(want, q, k, v, &near))
+			must(t, far.Attend(ctx, 0, dst, q, &o))
+			sameBits(t, name, gatherHeads(dst), gatherHeads(want))
+			sameBits(t, name+": LSE", o.LSE, near.LSE)
+		}
+	}
+}
+
+// padded is a copy of a tensor with numbers between its rows and heads that are not its own.
+func padded(x attn.Tensor) attn.Tensor {
+	y := attn.Rows(make([]float32, x.L*(x.H*x.D+7)), 1, x.L, x.H, x.D, x.H*x.D+7)
+	for i := range y.Data {
+		y.Data[i] = float32(math.NaN())
+	}
+	for h := range x.H {
+		for i := range x.L {
+			copy(y.Row(0, h, i), x.Row(0, h, i))
+		}
+	}
+	return y
+}
+
+// contiguous is a copy of a tensor, without strides.
+func contiguous(x attn.Tensor) attn.Tensor {
+	return attn.Tensor{Data: gatherHeads(x), B: 1, H: x.H, L: x.L, D: x.D}
+}
+
+// Outputs that cannot be written as a whole are an error before a part of them is written, however
+// few rows go in a step.
+func TestOutputsAsAWhole(t *testing.T) {
+	for _, stepRows := range []int{1, 2, 100} {
+		c := quick
+		c.Chunk = 4 * 4 * 18 * stepRows
+		b := newBench(t, 1, c)
+		far, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16,
+			ValueDim: 16})
+		must(t, err)
+		k, q := b.tensor(2, 9, 16), b.tensor(4, 5, 16)
+		must(t, far.Append(context.Background(), 0, k, k))
+		for name, x := range map[string]struct {
+			change func(dst *attn.Tensor, o *attn.Options)
+			refusal
+		}{
+			"repeated rows": {func(dst *attn.Tensor, _ *attn.Options) { dst.SL = attn.Broadcast },
+				refusal{attn.ErrStride, "Broadcast"}},
+			"a forgotten stride": {func(dst *attn.Tensor, _ *attn.Options) { dst.SL = 0 },
+				refusal{attn.ErrShape, "dst.SL is 0"}},
+			"rows within each other": {func(dst *attn.Tensor, _ *attn.Options) { dst.SL = 1 },
+				refusal{attn.ErrStride, "dst"}},
+			"too few elements": {func(dst *attn.Tensor, _ *attn.Options) { dst.Data = dst.Data[:319] },
+				refusal{attn.ErrLength, "dst.Data"}},
+			"LSE in dst": {func(dst *attn.Tensor, o *attn.Options) { o.LSE = dst.Data[300:] },
+				refusal{attn.ErrOverlap, "LSE"}},
+		} {
+			dst, o := b.tensor(4, 5, 16), attn.Options{}
+			x.change(&dst, &o)
+			before := slices.Clone(dst.Data)
+			x.check(t, name, far.Attend(context.Background(), 0, dst, q, &o))
+			sameBits(t, name, dst.Data, before)
+		}
+	}
+}
+
 // anyOptions are numbers of which many are at a limit. An error is likely in one of two.
-func (b *bench) anyOptions(rows, keys int, int8 bool) attn.Options {
+func (b *bench) anyOptions(rows, keys int, integers bool) attn.Options {
 	small, large, inf := float32(1e-45), float32(math.MaxFloat32), float32(math.Inf(1))
 	nan := float32(math.NaN())
 	positions := []int{0, 1, rows, keys - rows, keys, -1, -keys, most - keys, most - 1, most, 1 - most,
 		-most, 1024 - most}
 	o := attn.Options{
-		Scale:   oneOf(b, 9, []float32{0, 1, -0.3, 1e-30, large / 2}, large, inf, nan),
-		Causal:  oneOf(b, 15, []attn.Causal{attn.Full, attn.TopLeft, attn.BottomRight}, -1, 3),
-		Softcap: oneOf(b, 9, []float32{0, 0, 0, 3, large}, small, -1, inf, nan),
-		Int8:    int8 && b.rand.IntN(2) == 0,
-	}
-	if !o.Int8 && b.rand.IntN(9) == 0 {
-		o.Scale = small
+		Scale:    oneOf(b, 9, []float32{0, 1, -0.3, 1e-30, small, large / 2}, large, inf, nan),
+		Causal:   oneOf(b, 15, []attn.Causal{attn.Full, attn.TopLeft, attn.BottomRight}, -1, 3),
+		Softcap:  oneOf(b, 9, []float32{0, 0, 0, 3, large}, small, -1, inf, nan),
+		Integers: integers && b.rand.IntN(2) == 0,
 	}
 	if o.Causal != attn.BottomRight || b.rand.IntN(9) == 0 {
 		o.Offset = oneOf(b, 9, positions, most+1, -most-1, math.MaxInt, math.MinInt, 2*most)
@@ -66,8 +224,8 @@ func (b *bench) anyOptions(rows, keys int, int8 bool) attn.Options {
 	if b.rand.IntN(2) == 0 {
 		sides := append([]int{2*most - 1, 2 * most, 2*most + 1, math.MaxInt, math.MaxInt - 1, 700},
 			positions[:5]...)
-		o.Window = &attn.Window{Left: oneOf(b, 15, append(sides, -1), -2, math.MinInt),
-			Right: oneOf(b, 15, append(sides, -1), -2, math.MinInt)}
+		o.Window = attn.Window{Left: oneOf(b, 15, sides, -1, math.MinInt),
+			Right: oneOf(b, 15, sides, -1, math.MinInt)}
 	}
 	each := func(usual []float32, limits ...float32) (x []float32) {
 		for range oneOf(b, 9, []int{4}, 3, 0) {
@@ -86,8 +244,10 @@ func (b *bench) anyOptions(rows, keys int, int8 bool) attn.Options {
 		for i := range m.Data {
 			m.Data[i] = i%5 > 0
 		}
-		m.SB, m.SH = oneOf(b, 9, []int{0, 1, math.MaxInt}, -1), oneOf(b, 9, []int{0, math.MaxInt}, -1)
-		o.Mask = &m
+		any := []int{0, 1, attn.Broadcast, -7, math.MaxInt} // of dimensions of 1
+		m.SB, m.SH = oneOf(b, 9, any), oneOf(b, 9, any)
+		m.SL = oneOf(b, 9, []int{m.SL, attn.Broadcast}, 0, -2, m.SL+1, math.MaxInt)
+		o.Mask = m
 	}
 	if b.rand.IntN(4) == 0 {
 		x := b.tensor(4, rows, keys)
@@ -95,8 +255,11 @@ func (b *bench) anyOptions(rows, keys int, int8 bool) attn.Options {
 			x.Data[b.rand.IntN(len(x.Data))] = oneOf(b, 9, []float32{-inf, 1}, large, -large)
 		}
 		x = attn.BHLD(x.Data, 1, 4, rows, keys)
-		x.SH = oneOf(b, 9, []int{x.SH}, -1, math.MaxInt)
-		o.Bias = &x
+		x.SH = oneOf(b, 9, []int{x.SH, attn.Broadcast}, 0, -2, x.SH+1, math.MaxInt)
+		if b.rand.IntN(4) == 0 {
+			x.SB, x.SH, x.SL = 0, 0, 0 // contiguous
+		}
+		o.Bias = x
 	}
 	return o
 }
@@ -150,8 +313,8 @@ func TestConfigAtItsLimits(t *testing.T) {
 	defer embedded.Stop(s)
 	b := &bench{TB: t, url: s.ClientURL(), rand: quickRand()}
 	w, err := NewWorker(b.dial(), WorkerConfig{Name: "w", Memory: math.MaxInt64,
-		Sequences: math.MaxInt, Copies: math.MaxInt, Calls: math.MaxInt, Reply: math.MaxInt, Lease: math.MaxInt64,
-		Threads: math.MaxInt / 2})
+		Sequences: math.MaxInt, Copies: math.MaxInt, Calls: math.MaxInt, Reply: math.MaxInt,
+		Lease: math.MaxInt64, Threads: math.MaxInt / 2})
 	must(t, err)
 	defer w.Close()
 	b.client, err = NewClient(b.dial(), ClientConfig{Copies: math.MaxInt, Segments: 1 << 18,

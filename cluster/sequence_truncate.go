@@ -82,7 +82,10 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	p.epoch++
 	r := truncateRequest{epoch: p.epoch, lengths: s.lengthsIn(p, lengths)}
 	s.mu.Unlock()
-	return s.toAll(ctx, p, r.encode(s.client.id), 0)
+	return s.toAll(ctx, p, func(copy uint64) []byte {
+		r.copy = copy
+		return r.encode(s.client.id)
+	}, 0)
 }
 
 // lengthsIn is how many tokens of each layer a part has.

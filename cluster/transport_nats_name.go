@@ -18,7 +18,7 @@ import (
 //
 // The subject is one that only workers may publish to, so no client can displace them.
 type natsName struct {
-	*NATS
+	link            *NATS
 	worker, subject string
 	sub             *nats.Subscription
 
@@ -69,7 +69,7 @@ func (c *nameClaim) before(x *nameClaim) bool {
 // takeName returns when the name is this worker's. A worker that announces itself more often waits
 // less for rivals.
 func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
-	n := &natsName{NATS: t, worker: worker, subject: t.prefix + ".inbox.name." + worker,
+	n := &natsName{link: t, worker: worker, subject: t.prefix + ".inbox.name." + worker,
 		claim: nameClaim{since: time.Now().UnixNano(), instance: rand.Uint64()},
 		lost:  make(chan struct{})}
 	if t.conn.IsConnected() { // otherwise nobody can be asked
@@ -98,7 +98,7 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 func (n *natsName) ask() error {
 	for until := time.Now().Add(namePatience); time.Now().Before(until); {
 		ctx, cancel := context.WithTimeout(context.Background(), namePatience/10)
-		answer, err := n.request(ctx, kindName, n.subject, n.claim.encode())
+		answer, err := n.link.request(ctx, kindName, n.subject, n.claim.encode())
 		late := ctx.Err() != nil
 		cancel()
 		switch {
@@ -144,12 +144,12 @@ func (n *natsName) answer(subject string, id uint64) {
 	n.mu.Lock()
 	f := frame{kind: kindName, id: id, payload: n.claim.encode()}
 	n.mu.Unlock()
-	_ = n.conn.Publish(subject, f.append(nil)) // if it fails, it is said again
+	_ = n.link.conn.Publish(subject, f.append(nil)) // if it fails, it is said again
 }
 
 // receive takes what others say, and what this worker has said.
 func (n *natsName) receive(m *nats.Msg) {
-	f, err := decodeFrame(m.Data, n.most)
+	f, err := decodeFrame(m.Data, n.link.most)
 	if err != nil || f.kind != kindName {
 		return
 	}
@@ -170,7 +170,7 @@ func (n *natsName) receive(m *nats.Msg) {
 	case self || over:
 	case m.Reply == "":
 		n.say() // so the other one hears that this one was earlier
-	case strings.HasPrefix(m.Reply, n.prefix+".inbox."):
+	case strings.HasPrefix(m.Reply, n.link.prefix+".inbox."):
 		n.answer(m.Reply, f.id)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // natsServer answers the requests to a worker.
 type natsServer struct {
-	*NATS
 	Service
+	link   *NATS
 	worker string
 	inbox  string // where replies may go
 	name   *natsName
@@ -46,7 +46,7 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	if err := checkName("worker", worker); err != nil {
 		return nil, err
 	}
-	s := &natsServer{NATS: t, Service: service, worker: worker, inbox: t.prefix + ".inbox.",
+	s := &natsServer{Service: service, link: t, worker: worker, inbox: t.prefix + ".inbox.",
 		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *natsServer) unlessStopped(f func()) {
 	f()
 }
 
-func (s *natsServer) announce() { _ = s.conn.Publish(s.prefix+".status", s.Status()) }
+func (s *natsServer) announce() { _ = s.link.conn.Publish(s.link.prefix+".status", s.Status()) }
 
 // announceAlways announces the worker, and forgets requests whose pieces do not come any more.
 func (s *natsServer) announceAlways() {
@@ -136,7 +136,7 @@ func (s *natsServer) forget(key natsKey) {
 
 // receive takes a frame that was sent to the worker.
 func (s *natsServer) receive(m *nats.Msg) {
-	f, err := decodeFrame(m.Data, s.most)
+	f, err := decodeFrame(m.Data, s.link.most)
 	if !strings.HasPrefix(m.Reply, s.inbox) { // nobody can make a worker write elsewhere
 		err = fail(ErrProtocol, "no place for the reply")
 		f.kind = 0
@@ -165,13 +165,14 @@ func (s *natsServer) receive(m *nats.Msg) {
 
 func (s *natsServer) refuse(key natsKey, err error) {
 	f := frame{kind: kindRefusal, id: key.id, payload: []byte(err.Error())}
-	_ = s.conn.Publish(key.reply, f.append(nil))
+	_ = s.link.conn.Publish(key.reply, f.append(nil))
 }
 
 // receivePiece takes a piece of a request that has several.
 func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	s.mu.Lock()
-	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= assembling*int64(s.most) {
+	limit := assembling * int64(s.link.most)
+	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= limit {
 		s.requests[key] = &natsRequest{incoming: incoming{total: f.total}}
 		s.bytes += int64(f.total)
 	}
@@ -180,7 +181,7 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 		s.mu.Unlock()
 		if f.offset == 0 {
 			s.reply(key, errorReply(fail(ErrBusy, "requests of %d bytes in all are arriving, and one of "+
-				"%d, want at most %d", arriving, f.total, int64(s.most)*assembling)))
+				"%d, want at most %d", arriving, f.total, limit)))
 		}
 		return
 	}
@@ -196,7 +197,7 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 		return
 	}
 	ack := frame{kind: kindAckRequest, id: f.id, total: f.total, offset: arrived}
-	_ = s.conn.Publish(key.reply, ack.append(nil))
+	_ = s.link.conn.Publish(key.reply, ack.append(nil))
 	if complete {
 		s.answer(key, r.data)
 	}
@@ -212,13 +213,13 @@ func (s *natsServer) answer(key natsKey, request []byte) {
 
 // reply sends a reply. If it cannot, the client calls again, or another worker.
 func (s *natsServer) reply(key natsKey, message []byte) {
-	if len(message) > s.most {
+	if len(message) > s.link.most {
 		s.refuse(key, fail(ErrLimit, "the reply has %d bytes, want at most %d, the limit of messages",
-			len(message), s.most))
+			len(message), s.link.most))
 		return
 	}
 	flow := newFlow()
-	if len(message) > s.piece {
+	if len(message) > s.link.piece {
 		s.mu.Lock()
 		s.replies[key] = &flow
 		s.mu.Unlock()
@@ -228,7 +229,6 @@ func (s *natsServer) reply(key natsKey, message []byte) {
 			s.mu.Unlock()
 		}()
 	}
-	_ = s.send(context.Background(), s.stop, key.reply, "", frame{kind: kindReply, id: key.id},
-		message,
-		&flow)
+	_ = s.link.send(context.Background(), s.stop, key.reply, "",
+		frame{kind: kindReply, id: key.id}, message, &flow)
 }

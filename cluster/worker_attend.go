@@ -35,7 +35,7 @@ type group struct {
 // piece is some keys of a group, all of an aligned power of two segments, so that states of pieces
 // merge with the bits of one.
 type piece struct {
-	*group
+	group    *group
 	number   int // which of the group's pieces it is
 	from, to int // keys of the group
 }
@@ -50,6 +50,7 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 	}
 	a.divide()
 	a.compute()
+	defer a.close()
 	return a.reply(), nil
 }
 
@@ -142,24 +143,27 @@ func (a *attending) computeSome() {
 
 // compute computes the state of a piece.
 func (x *piece) compute(a *attending) {
-	s, err := attn.NewState(1, a.heads, a.rows, a.copies[x.group.from].shape.valueDim)
+	g := x.group
+	s, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: a.heads, Queries: a.rows,
+		ValueDim: a.copies[g.from].shape.valueDim})
 	if err != nil {
-		x.fail(a, x.group.from, err)
+		g.fail(a, g.from, err)
 		return
 	}
-	at, offset := 0, a.parts[x.group.from].offset-x.from // of query 0 after the state's first key
-	for i := x.group.from; i < x.group.to; i++ {
+	at, offset := 0, a.parts[g.from].offset-x.from // of query 0 after the state's first key
+	for i := g.from; i < g.to; i++ {
 		from, to := max(x.from-at, 0), min(x.to-at, a.parts[i].keys)
 		at += a.parts[i].keys
 		if from >= to {
 			continue
 		}
 		if err := a.copies[i].attend(s, &a.attendRequest, &a.parts[i], offset, from, to); err != nil {
-			x.fail(a, i, err)
+			g.fail(a, i, err)
+			_ = s.Close() // it is open
 			return
 		}
 	}
-	x.add(s)
+	g.add(x.number, s)
 }
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
@@ -171,18 +175,30 @@ func (g *group) fail(a *attending, part int, err error) {
 }
 
 // add merges the state of a piece when those before it are.
-func (x *piece) add(s *attn.State) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.waits[x.number] = s
-	for x.err == nil && x.merged < len(x.waits) && x.waits[x.merged] != nil {
-		if x.state == nil {
-			x.state = x.waits[x.merged]
+func (g *group) add(number int, s *attn.State) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waits[number] = s
+	for g.err == nil && g.merged < len(g.waits) && g.waits[g.merged] != nil {
+		next := g.waits[g.merged]
+		if g.state == nil {
+			g.state = next
 		} else {
-			x.err = x.state.Merge(x.waits[x.merged])
+			g.err = g.state.Merge(next)
+			_ = next.Close() // it is open
 		}
-		x.waits[x.merged] = nil
-		x.merged++
+		g.waits[g.merged] = nil
+		g.merged++
+	}
+}
+
+// close gives back the memory of all states.
+func (a *attending) close() {
+	for i := range a.groups {
+		g := &a.groups[i]
+		for _, s := range append(g.waits, g.state) {
+			_ = s.Close() // it is open, or nil
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)
 	k, v := attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim)
-	opt := &attn.Options{Int8: c.Type == "int8"}
+	opt := &attn.Options{Integers: c.Type == "int8"}
 	if c.Causal {
 		opt.Causal = attn.TopLeft
 	}

@@ -76,7 +76,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		d.local.server.ClientURL(), demoWorkers, attn.Implementation())
 	checked := 0
 	for _, format := range []attn.Format{attn.F32, attn.I8} {
-		s.format, s.int8 = format, format == attn.I8
+		s.format, s.integers = format, format == attn.I8
 		n, err := d.arithmetic(ctx, s)
 		if err != nil {
 			return fmt.Errorf("%v: %w", s, err)
@@ -84,8 +84,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		checked += n
 	}
 	d.say("\nChecked: %d decoded tokens, outputs and LSE of 8 heads, have the bits of one machine, "+
-		"in F32 and in I8 with\nInt8; a worker was killed in each and no token was lost; all memory was "+
-		"given back.", checked)
+		"in F32 and in I8 with\nIntegers; a worker was killed in each and no token was lost; all memory "+
+		"was given back.", checked)
 	return nil
 }
 

@@ -16,8 +16,9 @@ func TestDemo(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		isTerminal = func(io.Writer) bool { return live }
 		status, stdout, stderr := call(t, "demo", "-tokens", "16384", "-steps", "6")
-		for _, want := range []string{"F32: 16384 tokens", "I8 with Int8: 16384 tokens", " was killed.\n",
-			" is back, without", "Checked: 12 decoded tokens", "6 tokens with the bits of one machine"} {
+		for _, want := range []string{"F32: 16384 tokens", "I8 with Integers: 16384 tokens",
+			" was killed.\n", " is back, without", "Checked: 12 decoded tokens",
+			"6 tokens with the bits of one machine"} {
 			if status != 0 || stderr != "" || !strings.Contains(stdout, want) {
 				t.Errorf("live %v: status %d, stderr %q, no %q in\n%s", live, status, stderr, want, stdout)
 			}

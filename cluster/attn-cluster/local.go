@@ -19,7 +19,7 @@ import (
 // local is a cluster on this machine: a NATS server in this process, which is a client, too, and
 // workers that are processes.
 type local struct {
-	localConfig
+	config  localConfig
 	server  *server.Server
 	link    *cluster.NATS
 	client  *cluster.Client
@@ -40,7 +40,7 @@ type localConfig struct {
 const announce = 200 * time.Millisecond
 
 func startLocal(ctx context.Context, c localConfig) (_ *local, err error) {
-	l := &local{localConfig: c, workers: map[string]*child{}}
+	l := &local{config: c, workers: map[string]*child{}}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -70,12 +70,12 @@ func (l *local) dial() (*cluster.NATS, error) {
 // start starts a worker.
 func (l *local) start(name string) error {
 	args := []string{"serve", "-child", "-url", l.server.ClientURL(), "-name", name,
-		"-memory", fmt.Sprint(l.memory), "-threads", fmt.Sprint(l.threads),
+		"-memory", fmt.Sprint(l.config.memory), "-threads", fmt.Sprint(l.config.threads),
 		"-announce", announce.String()}
-	if l.monitor {
+	if l.config.monitor {
 		args = append(args, "-http", "127.0.0.1:0")
 	}
-	c, err := startChildWith(l.env, "worker "+name+" serves", args...)
+	c, err := startChildWith(l.config.env, "worker "+name+" serves", args...)
 	if err != nil {
 		return err
 	}

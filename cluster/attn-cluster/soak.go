@@ -114,7 +114,7 @@ const soakMemory = 24 << 20
 func (s *soak) round(ctx context.Context, duration time.Duration) error {
 	formats := []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
 	sh := shape{layers: 2, heads: 4, kvHeads: 2, dim: 32, format: formats[s.random.IntN(4)]}
-	sh.int8 = sh.format == attn.I8 && s.random.IntN(2) == 0
+	sh.integers = sh.format == attn.I8 && s.random.IntN(2) == 0
 	const most = 24 * attn.Segment
 	t, err := newTwin(s.local, sh, most, s.random.Uint64())
 	if err != nil {
@@ -233,7 +233,7 @@ const leavePatience = 40 * time.Second
 
 // allThere reports whether all workers announce themselves.
 func (s *soak) allThere() bool {
-	return len(s.local.client.Workers()) == s.local.localConfig.workers
+	return len(s.local.client.Workers()) == s.local.config.workers
 }
 
 // begin kills or stops a worker.
@@ -241,7 +241,7 @@ func (s *soak) begin() error {
 	if s.random.IntN(8) > 0 {
 		return nil // a quiet moment
 	}
-	worker := fmt.Sprintf("w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	worker := fmt.Sprintf("w%d", 1+s.random.IntN(s.local.config.workers))
 	x := &trouble{worker: worker}
 	x.until = time.Now().Add(time.Duration(s.random.IntN(3000)) * time.Millisecond)
 	var err error
@@ -268,7 +268,7 @@ func (s *soak) begin() error {
 // sendGarbage sends what is no message to where messages are read.
 func (s *soak) sendGarbage() error {
 	conn := s.local.link.Conn()
-	worker := fmt.Sprintf("attn.worker.w%d", 1+s.random.IntN(s.local.localConfig.workers))
+	worker := fmt.Sprintf("attn.worker.w%d", 1+s.random.IntN(s.local.config.workers))
 	for range 10 {
 		data := make([]byte, s.random.IntN(200))
 		for i := range data {

@@ -15,13 +15,13 @@ import (
 type shape struct {
 	layers, heads, kvHeads, dim int
 	format                      attn.Format
-	int8                        bool
+	integers                    bool
 }
 
 // String is what the arithmetic is called.
 func (s shape) String() string {
-	if s.int8 {
-		return s.format.String() + " with Int8"
+	if s.integers {
+		return s.format.String() + " with Integers"
 	}
 	return s.format.String()
 }
@@ -105,7 +105,8 @@ func (t *twin) attend(ctx context.Context, layer, rows int) (step, error) {
 	q := t.tensor(rows, t.heads)
 	out := func() (attn.Tensor, *attn.Options) {
 		return attn.BLHD(make([]float32, len(q.Data)), 1, rows, t.heads, t.dim),
-			&attn.Options{Causal: attn.BottomRight, Int8: t.int8, LSE: make([]float32, t.heads*rows)}
+			&attn.Options{Causal: attn.BottomRight, Integers: t.integers,
+				LSE: make([]float32, t.heads*rows)}
 	}
 	got, far := out()
 	want, near := out()

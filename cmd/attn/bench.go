@@ -22,7 +22,7 @@ const benchAbout = `attn bench [flags]
 
 Measures attention in cases that are typical of inference, and beside each what
 this machine can do at best with vectors of the same size: fused multiply-adds per second,
-multiply-adds of 8-bit integers for cases in integers (Options.Int8), or bytes read per second
+multiply-adds of 8-bit integers for cases in integers (Options.Integers), or bytes read per second
 from memory for decode: of float32 keys and values, or of a cache
 that keeps them as f16, bf16 or i8, its scales included. Case mla decodes with 128 heads over one
 latent vector a token, whose first 512 channels are values (CacheConfig.ValuesInKeys). Cases

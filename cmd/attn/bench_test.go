@@ -152,13 +152,13 @@ func TestRounds(t *testing.T) {
 	defer with.release()
 	var trials []*trial
 	for _, threads := range []int{1, 2} {
-		for _, way := range []struct{ cached, int8 bool }{{false, false}, {true, false}, {false, true}} {
+		for _, way := range []struct{ cached, integers bool }{{}, {cached: true}, {integers: true}} {
 			s := shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
 			if !way.cached {
 				s.lq = 2
 			}
-			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: way.cached, int8: way.int8,
-				shape: s}, threads)
+			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: way.cached,
+				integers: way.integers, shape: s}, threads)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,9 +180,9 @@ func TestRounds(t *testing.T) {
 		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
 			r.Quiet != r.Repetitions || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
 			t.Errorf("memory: %+v", r)
-		case one.c.int8 && (r.Unit != "GOP/s" || r.LimitOf != "INT8" || r.AtItsClock <= 0):
+		case one.c.integers && (r.Unit != "GOP/s" || r.LimitOf != "INT8" || r.AtItsClock <= 0):
 			t.Errorf("integers: %+v", r)
-		case !one.c.cached && !one.c.int8 && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
+		case !one.c.cached && !one.c.integers && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
 			t.Errorf("multiply-adds: %+v", r)
 		}
 	}
@@ -217,9 +217,9 @@ func TestSummary(t *testing.T) {
 		"busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy},
 			{4, 65, quiet}}, "70.0 %"},
 		"too busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}},
-			"80.0 %, busy"},
-		"one busy": {[]sample{{1, 80, busy}}, "80.0 %, busy"},
-		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 %, busy"},
+			"80.0 % busy"},
+		"one busy": {[]sample{{1, 80, busy}}, "80.0 % busy"},
+		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 % busy"},
 		"fifty": {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet},
 			{3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
 		"memory": {[]sample{{1, 0, quiet}}, ""},
@@ -326,7 +326,7 @@ func TestPrint(t *testing.T) {
 		t.Errorf("a picture of no kind: %v", err)
 	}
 	for want, ns := range map[string]float64{"12 ns": 12, "12.3 µs": 12345, "12.35 ms": 12.345e6,
-		"12.35 s": 12.345e9} {
+		"123.5 ms": 123.46e6, "12.35 s": 12.345e9} {
 		if got := duration(ns); got != want {
 			t.Errorf("%v ns are %s, want %s", ns, got, want)
 		}
@@ -369,10 +369,10 @@ func TestWork(t *testing.T) {
 			"decode_gqa, cache": 32 << 20,
 			"decode, f16":       64 << 20, "decode, bf16": 64 << 20, "decode, i8": 33 << 20,
 			"decode_gqa, f16": 16 << 20, "decode_gqa, bf16": 16 << 20, "decode_gqa, i8": 33 << 18,
-			"prefill_d64, int8": 2147483648, "prefill_d64_causal, int8": 1073741824,
-			"prefill_d128, int8": 17179869184, "prefill_d128_causal, int8": 8589934592,
-			"mla": 2281701376, "mla, bf16": 2281701376, "mla, i8": 2281701376, "mla, int8": 2281701376,
-			"bert, int8": 402653184, "decode, int8": 33 << 20, "decode_gqa, int8": 33 << 18,
+			"prefill_d64, integers": 2147483648, "prefill_d64_causal, integers": 1073741824,
+			"prefill_d128, integers": 17179869184, "prefill_d128_causal, integers": 8589934592,
+			"mla": 2281701376, "mla, bf16": 2281701376, "mla, i8": 2281701376, "mla, integers": 2281701376,
+			"bert, integers": 402653184, "decode, integers": 33 << 20, "decode_gqa, integers": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
 			t.Errorf("%s: %g, want %g", c.Name, c.work(), want)
@@ -424,8 +424,8 @@ func TestTable(t *testing.T) {
 	}
 	var out strings.Builder
 	b.table(&out)
-	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA   1234.5", "100.0 %",
-		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 %, busy",
+	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA  1234.5", "100.0 %",
+		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 % busy",
 		"- mla: H128 KV1 Lk8192 D576/512"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -29,8 +29,8 @@ func (f *runFlags) checkCache() error {
 		return nil
 	}
 	kind, err := f.cacheType()
-	if err == nil && f.int8 && kind != attn.I8 {
-		return usagef("-cache is %q with -int8, want i8 or none", f.cache)
+	if err == nil && f.integers && kind != attn.I8 {
+		return usagef("-cache is %q with -integers, want i8 or none", f.cache)
 	}
 	return err
 }

@@ -96,9 +96,9 @@ func TestRunOverCacheRefuses(t *testing.T) {
 	f.random("k.npy", 2, 2, 5, 4)
 	v := f.random("v.npy", 3, 2, 5, 4)
 	for want, args := range map[string]string{
-		`-cache is "f64", want f32, f16, bf16 or i8`:  "-cache f64",
-		`-cache is "", want f32, f16, bf16 or i8`:     "-cache=",
-		`-cache is "f16" with -int8, want i8 or none`: "-cache f16 -int8",
+		`-cache is "f64", want f32, f16, bf16 or i8`:      "-cache f64",
+		`-cache is "", want f32, f16, bf16 or i8`:         "-cache=",
+		`-cache is "f16" with -integers, want i8 or none`: "-cache f16 -integers",
 	} {
 		status, stdout, stderr := f.run(strings.Fields(args)...)
 		checkRefusal(t, 2, status, stdout, stderr, want)
@@ -115,17 +115,17 @@ func TestRunOverCacheRefuses(t *testing.T) {
 	f.check("out.npy", []int{2, 3, 4}, make([]float32, 24))
 }
 
-// With -int8 the command gives the bits of Options.Int8, over files as over a cache of i8.
-func TestRunInt8(t *testing.T) {
+// With -integers the command gives the bits of Options.Integers, over files as over a cache of i8.
+func TestRunIntegers(t *testing.T) {
 	const b, h, kv, lq, lk, d = 2, 4, 2, 5, 150, 12
 	f := newFolder(t)
 	q := attn.BHLD(f.random("q.npy", 1, b, h, lq, d).Data, b, h, lq, d)
 	k := attn.BHLD(f.random("k.npy", 2, b, kv, lk, d).Data, b, kv, lk, d)
 	v := attn.BHLD(f.random("v.npy", 3, b, kv, lk, d).Data, b, kv, lk, d)
 	want, exact := make([]float32, b*h*lq*d), make([]float32, b*h*lq*d)
-	for dst, int8 := range map[*[]float32]bool{&want: true, &exact: false} {
+	for dst, integers := range map[*[]float32]bool{&want: true, &exact: false} {
 		if err := attn.Attend(attn.BHLD(*dst, b, h, lq, d), q, k, v,
-			&attn.Options{Causal: attn.TopLeft, Int8: int8}); err != nil {
+			&attn.Options{Causal: attn.TopLeft, Integers: integers}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestRunInt8(t *testing.T) {
 		t.Error("integers give the bits of float32")
 	}
 	for _, args := range []string{"", "-cache i8", "-threads 1"} {
-		f.mustRun(strings.Fields("-int8 -causal topleft " + args)...)
+		f.mustRun(strings.Fields("-integers -causal topleft " + args)...)
 		f.check("out.npy", []int{b, h, lq, d}, want)
 	}
 }

@@ -40,11 +40,11 @@ func (d *demo) dotProduct() {
 	d.example("the same triangle as a boolean mask, true = may attend",
 		"Mask: [true false] [true true]")
 	lower := attn.BHLD([]bool{true, false, true, true}, 1, 1, 2, 2)
-	d.compare(d.attend(q, k, v, &attn.Options{Mask: &lower}), twoCausal, 3)
+	d.compare(d.attend(q, k, v, &attn.Options{Mask: lower}), twoCausal, 3)
 
 	d.example("and as an additive mask", "Bias: [0 -1e9] [0 0]")
 	bias := attn.BHLD([]float32{0, -1e9, 0, 0}, 1, 1, 2, 2)
-	d.compare(d.attend(q, k, v, &attn.Options{Bias: &bias}), twoCausal, 3)
+	d.compare(d.attend(q, k, v, &attn.Options{Bias: bias}), twoCausal, 3)
 
 	d.example("cross attention: one query (the first), two keys", "none")
 	d.compare(d.attend(one(twoQ[:3], 3), k, v, nil), twoFull[:3], 3)
@@ -52,9 +52,9 @@ func (d *demo) dotProduct() {
 	d.example("one mask for a whole batch, here the tokens twice",
 		"Mask: [true false] [true true] of batch 1")
 	twice := func(x []float32) attn.Tensor {
-		return attn.View[float32]{Data: x, B: 2, H: 1, L: 2, D: 3, SL: 3} // batch stride 0
+		return attn.View[float32]{Data: x, B: 2, H: 1, L: 2, D: 3, SB: attn.Broadcast, SL: 3}
 	}
-	d.compare(d.attend(twice(twoQ), twice(twoK), twice(twoV), &attn.Options{Mask: &lower}),
+	d.compare(d.attend(twice(twoQ), twice(twoK), twice(twoV), &attn.Options{Mask: lower}),
 		append(twoCausal[:6:6], twoCausal...), 3)
 }
 
@@ -68,12 +68,12 @@ func (d *demo) floatMask() {
 	b := attn.BHLD(bias[:], 1, 1, 2, 2)
 
 	d.example("the inputs of A", "Bias: from the mask [1 0] [1 1]")
-	d.compare(d.attend(one(twoQ, 3), one(twoK, 3), one(twoV, 3), &attn.Options{Bias: &b}),
+	d.compare(d.attend(one(twoQ, 3), one(twoK, 3), one(twoV, 3), &attn.Options{Bias: b}),
 		[]float64{0, 1, 0, 0.8496746, 0.15032543, 0.8496746}, 3)
 
 	d.example("values of another dimension than keys: the first two columns of v", "as before")
-	narrow := attn.View[float32]{Data: twoV, B: 1, H: 1, L: 2, D: 2, SL: 3}
-	d.compare(d.attend(one(twoQ, 3), one(twoK, 3), narrow, &attn.Options{Bias: &b}),
+	narrow := attn.Rows(twoV, 1, 2, 1, 2, 3)
+	d.compare(d.attend(one(twoQ, 3), one(twoK, 3), narrow, &attn.Options{Bias: b}),
 		[]float64{0, 1, 0.8496746, 0.15032543}, 2)
 }
 
@@ -91,7 +91,7 @@ func (d *demo) multiHead() {
 
 	d.example("output, unscaled", "Scale: 1, Weights: where to put them")
 	weights := attn.BHLD(make([]float32, 9), 1, 1, 3, 3)
-	out := d.attend(one(q, 3), one(k, 3), one(v, 3), &attn.Options{Scale: 1, Weights: &weights})
+	out := d.attend(one(q, 3), one(k, 3), one(v, 3), &attn.Options{Scale: 1, Weights: weights})
 	d.compare(out, []float64{
 		1.93662106, 6.68310531, 1.59506841,
 		1.99999397, 7.96399160, 0.05397641,
@@ -128,8 +128,7 @@ func (d *demo) eightHeads() {
 	var single []float32
 	for i := range tokens {
 		for h := range heads {
-			all := d.attend(part(q, 0, h, h+1, 0, tokens), part(k, 0, h, h+1, 0, tokens),
-				part(v, 0, h, h+1, 0, tokens), nil)
+			all := d.attend(q.Heads(h, h+1), k.Heads(h, h+1), v.Heads(h, h+1), nil)
 			single = append(single, all[i*dim:][:dim]...)
 		}
 	}

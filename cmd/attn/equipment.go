@@ -51,7 +51,7 @@ func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst a
 	err error) {
 	in := e.inputsOf(c.shape)
 	dst = attn.BHLD(make([]float32, c.b*c.h*c.lq*c.valueDim()), c.b, c.h, c.lq, c.valueDim())
-	opt := &attn.Options{Int8: c.int8}
+	opt := &attn.Options{Integers: c.integers}
 	if c.causal {
 		opt.Causal = attn.TopLeft
 	}

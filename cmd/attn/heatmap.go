@@ -118,11 +118,11 @@ func (h *heatmap) collect(j *job, p *progress) error {
 	for n, head := range h.heads {
 		for i := 0; i < j.q.L; i += rows {
 			s := slice{h.batch, head, head + 1, i, min(i+rows, j.q.L)}
-			w := part(j.weights, s.b, s.h0, s.h1, s.i0, s.i1)
+			w := partIfGiven(j.weights, s)
 			if w.Data == nil {
 				w = attn.BHLD(weights, 1, 1, s.i1-s.i0, j.k.L)
 				opt := j.options(s)
-				opt.Weights = &w
+				opt.Weights = w
 				if err := j.call(s, attn.BHLD(dst, 1, 1, s.i1-s.i0, j.v.D), &opt); err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func (h *heatmap) collect(j *job, p *progress) error {
 				return err
 			}
 			for r := range w.L {
-				h.cells[n].Add(i+r, w.Data[r*w.SL:][:w.D], visible[r*j.k.L:][:j.k.L])
+				h.cells[n].Add(i+r, w.Row(0, 0, r), visible[r*j.k.L:][:j.k.L])
 			}
 			p.add(s.i1 - s.i0)
 		}
@@ -146,11 +146,9 @@ func (j *job) visible(s slice, pairs []float32) error {
 	of := j.options(s)
 	opt := attn.Options{Causal: of.Causal, Offset: of.Offset, Window: of.Window, Mask: of.Mask}
 	rows := s.i1 - s.i0
-	w := attn.BHLD(pairs, 1, 1, rows, j.k.L)
-	opt.Weights = &w
-	if of.Bias != nil {
-		bias := maskOf(*of.Bias)
-		opt.Bias = &bias
+	opt.Weights = attn.BHLD(pairs, 1, 1, rows, j.k.L)
+	if of.Bias.Data != nil {
+		opt.Bias = maskOf(of.Bias)
 	}
 	token := func(l int) attn.Tensor { return attn.BHLD(make([]float32, l), 1, 1, l, 1) }
 	return attn.Attend(token(rows), token(rows), token(j.k.L), token(j.k.L), &opt)
@@ -160,9 +158,10 @@ func (j *job) visible(s slice, pairs []float32) error {
 func maskOf(bias attn.Tensor) attn.Tensor {
 	mask := attn.BHLD(make([]float32, bias.L*bias.D), 1, 1, bias.L, bias.D)
 	for i := range bias.L {
-		for k, x := range bias.Data[i*bias.SL:][:bias.D] {
+		row := mask.Row(0, 0, i)
+		for k, x := range bias.Row(0, 0, i) {
 			if math.IsInf(float64(x), -1) {
-				mask.Data[i*bias.D+k] = x
+				row[k] = x
 			}
 		}
 	}

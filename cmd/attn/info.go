@@ -138,7 +138,7 @@ func why(implementation, arch string) string {
 	return lacking(needed[:min(3, len(needed))], arch)
 }
 
-// integers says what multiplies 8-bit integers (Options.Int8, MatrixConfig.Int8).
+// integers says what multiplies 8-bit integers (Options.Integers, MatrixConfig.Integers).
 func integers(implementation string) string {
 	switch {
 	case implementation == "avx512" && cpuid.CPU.Supports(cpuid.AVX512VNNI):

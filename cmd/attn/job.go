@@ -18,7 +18,7 @@ type job struct {
 	q, k, v   attn.Tensor
 	opt       attn.Options
 	lse       []float32   // B×H×Lq, or nil
-	weights   attn.Tensor // Data is nil if they are not wanted
+	weights   attn.Tensor // the zero View if they are not wanted
 	group, at int         // query heads per key/value head; absolute position of query 0
 }
 
@@ -30,10 +30,7 @@ type slice struct{ b, h0, h1, i0, i1 int }
 func (j *job) check() error {
 	opt := j.opt
 	opt.QueryLens = make([]int, j.q.B)
-	opt.LSE = j.lse
-	if j.weights.Data != nil {
-		opt.Weights = &j.weights
-	}
+	opt.LSE, opt.Weights = j.lse, j.weights
 	if err := j.attend(j.dst, j.q, j.k, j.v, &opt); err != nil {
 		return err
 	}
@@ -93,14 +90,7 @@ func (j *job) options(s slice) attn.Options {
 	if opt.Causal == attn.BottomRight {
 		opt.Causal = attn.TopLeft
 	}
-	if opt.Mask != nil {
-		m := part(*opt.Mask, s.b, s.h0, s.h1, s.i0, s.i1)
-		opt.Mask = &m
-	}
-	if opt.Bias != nil {
-		m := part(*opt.Bias, s.b, s.h0, s.h1, s.i0, s.i1)
-		opt.Bias = &m
-	}
+	opt.Mask, opt.Bias = partIfGiven(opt.Mask, s), partIfGiven(opt.Bias, s)
 	if opt.Slopes != nil {
 		opt.Slopes = opt.Slopes[s.h0:s.h1]
 	}
@@ -117,11 +107,8 @@ func (j *job) slice(s slice, dst attn.Tensor, lse []float32, weights attn.Tensor
 	if lse != nil {
 		opt.LSE = make([]float32, (s.h1-s.h0)*rows)
 	}
-	if weights.Data != nil {
-		w := part(weights, s.b, s.h0, s.h1, s.i0, s.i1)
-		opt.Weights = &w
-	}
-	if err := j.call(s, part(dst, s.b, s.h0, s.h1, s.i0, s.i1), &opt); err != nil {
+	opt.Weights = partIfGiven(weights, s)
+	if err := j.call(s, part(dst, s), &opt); err != nil {
 		return err
 	}
 	for h := s.h0; lse != nil && h < s.h1; h++ {
@@ -132,9 +119,6 @@ func (j *job) slice(s slice, dst attn.Tensor, lse []float32, weights attn.Tensor
 
 // call computes one slice into a view of its size.
 func (j *job) call(s slice, dst attn.Tensor, opt *attn.Options) error {
-	q := part(j.q, s.b, s.h0, s.h1, s.i0, s.i1)
-	kv0, kv1 := s.h0/j.group, (s.h1-1)/j.group+1
-	return j.attend(dst, q,
-		part(j.k, s.b, kv0, kv1, 0, j.k.L),
-		part(j.v, s.b, kv0, kv1, 0, j.v.L), opt)
+	of := slice{s.b, s.h0 / j.group, (s.h1-1)/j.group + 1, 0, j.k.L}
+	return j.attend(dst, part(j.q, s), part(j.k, of), part(j.v, of), opt)
 }

@@ -21,8 +21,8 @@ type benchCase struct {
 	cached bool // keys and values in a Cache
 	causal bool
 	shape
-	kind attn.Format // of the Cache
-	int8 bool        // products are of integers
+	kind     attn.Format // of the Cache
+	integers bool        // products are of integers
 }
 
 // shape is the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
@@ -37,7 +37,7 @@ func (s *shape) valueDim() int {
 	return s.d
 }
 
-var benchCases = withInt8([]benchCase{
+var benchCases = withIntegers([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
 		shape{1, 8, 8, 1024, 1024, 64, 0}, attn.F32, false},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
@@ -78,14 +78,14 @@ var benchCases = withInt8([]benchCase{
 		false},
 })
 
-// withInt8 adds to cases those in integers: of float32 views, and of caches of i8.
-func withInt8(cases []benchCase) []benchCase {
+// withIntegers adds to cases those in integers: of float32 views, and of caches of i8.
+func withIntegers(cases []benchCase) []benchCase {
 	for _, c := range cases[:len(cases):len(cases)] {
 		name, _, _ := strings.Cut(c.Name, ",")
 		if c.cached != (c.kind == attn.I8) || c.memory() && !c.cached || c.Name == "tiny" {
 			continue
 		}
-		c.Name, c.Bench, c.int8 = name+", int8", c.Bench+"/int8", true
+		c.Name, c.Bench, c.integers = name+", integers", c.Bench+"/integers", true
 		cases = append(cases, c)
 	}
 	return cases
@@ -351,7 +351,7 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 			if n >= 6 && time.Since(start) > turnTime {
 				break
 			}
-			if c.int8 {
+			if c.integers {
 				top = max(top, limits.MultiplyIntegers(m.integers, threads, limits.Burst))
 				continue
 			}
@@ -398,7 +398,7 @@ func (c *benchCase) result(threads int) result {
 	switch {
 	case c.memory():
 		r.Unit, r.LimitOf = "GB/s", "DRAM"
-	case c.int8:
+	case c.integers:
 		r.Unit, r.LimitOf = "GOP/s", "INT8"
 	}
 	function := "Attend"

@@ -67,7 +67,7 @@ func (m *measurement) sample(c *benchCase, call func() error, calls, threads int
 	before := m.moment(threads)
 	perCall := repetition(call, calls)
 	perCycle := m.perCycle
-	if c.int8 {
+	if c.integers {
 		perCycle = m.integersPerCycle
 	}
 	return sampleBetween(before, m.moment(threads), c.work()/perCycle, perCall)

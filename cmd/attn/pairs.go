@@ -63,7 +63,7 @@ func broadcast[T any](p pairsFlag, a npyfile.Array[T], b, h, lq, lk int) (attn.V
 	v := attn.BHLD(a.Data, have[0], have[1], have[2], have[3])
 	for i, stride := range []*int{&v.SB, &v.SH, &v.SL} {
 		if have[i] != want[i] {
-			*stride = 0
+			*stride = attn.Broadcast
 		}
 	}
 	v.B, v.H, v.L = b, h, lq

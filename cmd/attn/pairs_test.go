@@ -23,11 +23,11 @@ func TestAmbiguousDimensions(t *testing.T) {
 	status, stdout, stderr = f.run("-heads", "3", "-bias", "@two.npy")
 	checkRefusal(t, 1, status, stdout, stderr, "two.npy is (3, 5), which may be q,k or b,k: say with")
 	for flags, strides := range map[string][3]int{
-		"three.npy -bias-dims b,q,k": {lq * lk, 0, lk},
-		"three.npy -bias-dims h,q,k": {0, lq * lk, lk},
-		"two.npy -bias-dims b,k":     {lk, 0, 0},
-		"two.npy -bias-dims h,k":     {0, lk, 0},
-		"two.npy -bias-dims q,k":     {0, 0, lk},
+		"three.npy -bias-dims b,q,k": {lq * lk, attn.Broadcast, lk},
+		"three.npy -bias-dims h,q,k": {attn.Broadcast, lq * lk, lk},
+		"two.npy -bias-dims b,k":     {lk, attn.Broadcast, attn.Broadcast},
+		"two.npy -bias-dims h,k":     {attn.Broadcast, lk, attn.Broadcast},
+		"two.npy -bias-dims q,k":     {attn.Broadcast, attn.Broadcast, lk},
 	} {
 		bias := of
 		if strings.HasPrefix(flags, "two") {
@@ -35,7 +35,7 @@ func TestAmbiguousDimensions(t *testing.T) {
 		}
 		bias.SB, bias.SH, bias.SL = strides[0], strides[1], strides[2]
 		want := attn.BLHD(make([]float32, b*lq*h*d), b, lq, h, d)
-		if err := attn.Attend(want, q, k, v, &attn.Options{Bias: &bias}); err != nil {
+		if err := attn.Attend(want, q, k, v, &attn.Options{Bias: bias}); err != nil {
 			t.Fatal(err)
 		}
 		f.mustRun(strings.Fields("-heads 3 -bias @" + flags)...)

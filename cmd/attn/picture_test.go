@@ -306,7 +306,8 @@ func TestMaskedPairs(t *testing.T) {
 func TestVisible(t *testing.T) {
 	const h, lq, lk = 2, 5, 9
 	bias := attn.BHLD(make([]float32, h*lq*lk), 1, h, lq, lk)
-	mask := attn.View[bool]{Data: make([]bool, lk), B: 1, H: h, L: lq, D: lk}
+	mask := attn.View[bool]{Data: make([]bool, lk), B: 1, H: h, L: lq, D: lk,
+		SH: attn.Broadcast, SL: attn.Broadcast}
 	for i := range bias.Data {
 		bias.Data[i] = []float32{-3e38, float32(math.Inf(-1)), 0, 5}[i*i%7%4]
 		mask.Data[i%lk] = i%lk%3 > 0
@@ -321,11 +322,11 @@ func TestVisible(t *testing.T) {
 		"all": {attn.Options{Softcap: 1, Slopes: []float32{100, 200}, Sinks: []float32{1e30, 1e30}},
 			func(_, i, j int) bool { return true }},
 		"causal": {attn.Options{Causal: attn.BottomRight, Slopes: []float32{100, 200}}, past},
-		"window": {attn.Options{Causal: attn.TopLeft, Offset: 2, Window: &attn.Window{Left: 1}},
+		"window": {attn.Options{Causal: attn.TopLeft, Offset: 2, Window: attn.Window{Left: 2, Right: 1}},
 			func(_, i, j int) bool { return j == i+2 || j == i+1 }},
-		"mask": {attn.Options{Mask: &mask}, func(_, i, j int) bool { return j%3 > 0 }},
-		"bias": {attn.Options{Bias: &bias}, inBias},
-		"together": {attn.Options{Bias: &bias, Mask: &mask, Causal: attn.BottomRight},
+		"mask": {attn.Options{Mask: mask}, func(_, i, j int) bool { return j%3 > 0 }},
+		"bias": {attn.Options{Bias: bias}, inBias},
+		"together": {attn.Options{Bias: bias, Mask: mask, Causal: attn.BottomRight},
 			func(head, i, j int) bool { return inBias(head, i, j) && j%3 > 0 && past(head, i, j) }},
 	} {
 		token := func(l int) attn.Tensor { return attn.BHLD(make([]float32, h*l*4), 1, h, l, 4) }

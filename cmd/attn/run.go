@@ -36,7 +36,7 @@ holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 655
 integers with a scale for each token and head, rotated (docs/low-precision.md). i8 takes finite
 numbers only.
 
-With -int8, queries, keys and values become integers of 8 bits with a scale for each token and
+With -integers, queries, keys and values become integers of 8 bits with a scale for each token and
 head, and products are exact sums of integers, rounded once: faster, and a little less accurate
 (docs/low-precision.md).
 
@@ -56,7 +56,7 @@ type runFlags struct {
 	alibi                      bool
 	maskDims, biasDims         string
 	cache                      string
-	int8                       bool
+	integers                   bool
 	pngHeads, labels           string
 	pngBatch                   int
 	compare                    bool
@@ -82,8 +82,8 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 		"bottomright (the last query sees the last key)")
 	fs.Float64Var(&f.scale, "scale", 0, "`factor` of q·k (default 1/√dim)")
 	fs.IntVar(&f.offset, "offset", 0, "absolute position `n` of query 0 among the keys")
-	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys before and R after the own "+
-		"position; -1 is unbounded")
+	fs.StringVar(&f.window, "window", "", "`L,R`: see only L keys up to the own position and R "+
+		"from it on, the own key counted in both; 0 is unbounded (a model's sliding_window W is W,0)")
 	fs.Float64Var(&f.softcap, "softcap", 0, "`c` > 0 replaces each score s by c·tanh(s/c)")
 	fs.StringVar(&f.mask, "mask", "", "`file` of bool, or of integers 0 and 1; true or 1 = may "+
 		"attend; [keys], [queries, keys], or broadcasts to [batch, heads, queries, keys] with all keys")
@@ -98,8 +98,8 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
 	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 "+
 		"(default: over the files' float32)")
-	fs.BoolVar(&f.int8, "int8", false, "multiply queries, keys and values in 8-bit integers; -cache "+
-		"is i8 then, or none")
+	fs.BoolVar(&f.integers, "integers", false, "multiply queries, keys and values in 8-bit integers; "+
+		"-cache is i8 then, or none")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
 		"not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending "+
@@ -281,20 +281,20 @@ func (f *runFlags) causality() (attn.Causal, error) {
 	return 0, usagef("-causal is %q, want none, topleft or bottomright", f.causal)
 }
 
-func (f *runFlags) windowOption() (*attn.Window, error) {
+func (f *runFlags) windowOption() (w attn.Window, err error) {
 	if f.window == "" {
-		return nil, nil
+		return w, nil
 	}
 	left, right, ok := strings.Cut(f.window, ",")
 	l, err := strconv.Atoi(strings.TrimSpace(left))
 	r, err2 := strconv.Atoi(strings.TrimSpace(right))
 	if !ok || err != nil || err2 != nil {
-		return nil, usagef("-window is %q, want two numbers such as 128,0", f.window)
+		return w, usagef("-window is %q, want two numbers such as 128,0", f.window)
 	}
-	if l < -1 || r < -1 {
-		return nil, usagef("-window is %q, want numbers of at least -1", f.window)
+	if l < 0 || r < 0 {
+		return w, usagef("-window is %q, want numbers of at least 0, which is unbounded", f.window)
 	}
-	return &attn.Window{Left: l, Right: r}, nil
+	return attn.Window{Left: l, Right: r}, nil
 }
 
 // readInputs reads queries, keys and values and settles how many heads lie side by side.
@@ -361,7 +361,7 @@ func (f *runFlags) splitHeads(q, k, v []int) error {
 func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 	// checkFlags has seen that these are right
 	opt.Scale, opt.Softcap = float32(f.scale), float32(f.softcap)
-	opt.Offset, opt.Int8 = f.offset, f.int8
+	opt.Offset, opt.Integers = f.offset, f.integers
 	opt.Causal, _ = f.causality()
 	opt.Window, _ = f.windowOption()
 	if f.alibi {
@@ -372,22 +372,18 @@ func (f *runFlags) options(q, k attn.Tensor) (opt attn.Options, err error) {
 		if a, err = npyfile.ReadBool(f.mask); err != nil {
 			return
 		}
-		var m attn.Mask
-		if m, err = broadcast(f.maskFlag(), a, q.B, q.H, q.L, k.L); err != nil {
+		if opt.Mask, err = broadcast(f.maskFlag(), a, q.B, q.H, q.L, k.L); err != nil {
 			return
 		}
-		opt.Mask = &m
 	}
 	if f.bias != "" {
 		var a npyfile.Array[float32]
 		if a, err = npyfile.ReadLogits(f.bias); err != nil {
 			return
 		}
-		var m attn.Tensor
-		if m, err = broadcast(f.biasFlag(), a, q.B, q.H, q.L, k.L); err != nil {
+		if opt.Bias, err = broadcast(f.biasFlag(), a, q.B, q.H, q.L, k.L); err != nil {
 			return
 		}
-		opt.Bias = &m
 	}
 	if f.sinks != "" {
 		opt.Sinks, err = f.readSinks(q.H)

@@ -157,7 +157,7 @@ func TestRunRanks(t *testing.T) {
 			lse := make([]float32, c.batch*c.heads*lq)
 			weights := attn.BHLD(make([]float32, len(lse)*lk), c.batch, c.heads, lq, lk)
 			dst := view(make([]float32, len(lse)*dv), c.batch, c.heads, lq, dv)
-			if err := attn.Attend(dst, q, k, v, &attn.Options{LSE: lse, Weights: &weights}); err != nil {
+			if err := attn.Attend(dst, q, k, v, &attn.Options{LSE: lse, Weights: weights}); err != nil {
 				t.Fatal(err)
 			}
 			f.mustRun(append(c.flags, "-lse", "@lse.npy", "-weights", "@w.npy")...)
@@ -180,9 +180,10 @@ func TestRunOptions(t *testing.T) {
 	k := attn.BHLD(f.random("k.npy", 2, h, lk, d).Data, 1, h, lk, d)
 	v := attn.BHLD(f.random("v.npy", 3, h, lk, d).Data, 1, h, lk, d)
 	bias := attn.View[float32]{Data: f.random("bias.npy", 4, h, 1, lk).Data, B: 1, H: h, L: lq, D: lk,
-		SH: lk}
+		SH: lk, SL: attn.Broadcast}
 	sinks := f.random("sinks.npy", 5, h).Data
-	ofKeys := attn.View[float32]{Data: f.random("keys.npy", 6, lk).Data, B: 1, H: h, L: lq, D: lk}
+	ofKeys := attn.View[float32]{Data: f.random("keys.npy", 6, lk).Data, B: 1, H: h, L: lq, D: lk,
+		SH: attn.Broadcast, SL: attn.Broadcast}
 	mask := attn.BHLD(make([]bool, lq*lk), 1, 1, lq, lk)
 	bytes := make([]byte, lq*lk)
 	for i := range bytes {
@@ -199,17 +200,17 @@ func TestRunOptions(t *testing.T) {
 		"-causal bottomright":             {Causal: attn.BottomRight},
 		"-causal topleft -offset 2":       {Causal: attn.TopLeft, Offset: 2},
 		"-scale 0.3":                      {Scale: 0.3},
-		"-window 1,2":                     {Window: &attn.Window{Left: 1, Right: 2}},
-		"-window -1,0 -offset 3":          {Window: &attn.Window{Left: -1, Right: 0}, Offset: 3},
+		"-window 2,3":                     {Window: attn.Window{Left: 2, Right: 3}},
+		"-window 0,1 -offset 3":           {Window: attn.Window{Right: 1}, Offset: 3},
 		"-softcap 2":                      {Softcap: 2},
-		"-mask @mask.npy":                 {Mask: &mask},
-		"-bias @bias.npy":                 {Bias: &bias},
-		"-bias @keys.npy":                 {Bias: &ofKeys},
+		"-mask @mask.npy":                 {Mask: mask},
+		"-bias @bias.npy":                 {Bias: bias},
+		"-bias @keys.npy":                 {Bias: ofKeys},
 		"-sinks @sinks.npy":               {Sinks: sinks},
 		"-alibi":                          {Slopes: alibiSlopes(h)},
 		"-alibi -causal bottomright":      {Slopes: alibiSlopes(h), Causal: attn.BottomRight},
-		"-mask @mask.npy -window 4,0":     {Mask: &mask, Window: &attn.Window{Left: 4}},
-		"-bias @bias.npy -causal topleft": {Bias: &bias, Causal: attn.TopLeft},
+		"-mask @mask.npy -window 5,0":     {Mask: mask, Window: attn.Window{Left: 5}},
+		"-bias @bias.npy -causal topleft": {Bias: bias, Causal: attn.TopLeft},
 	} {
 		want := attn.BHLD(make([]float32, h*lq*d), 1, h, lq, d)
 		if err := attn.Attend(want, q, k, v, &opt); err != nil {
@@ -219,6 +220,25 @@ func TestRunOptions(t *testing.T) {
 		if got := f.read("out.npy"); !sameBits(got.Data, want.Data) {
 			t.Errorf("%s: other bits than the option", flags)
 		}
+	}
+}
+
+// A window counts keys, the query's own included, so 1,1 shows a query its own key.
+func TestRunWindowCounts(t *testing.T) {
+	const l, d = 7, 4
+	f := newFolder(t)
+	f.random("q.npy", 1, l, d)
+	f.random("k.npy", 2, l, d)
+	v := f.random("v.npy", 3, l, d)
+	f.mustRun("-window", "1,1")
+	f.check("out.npy", []int{l, d}, v.Data)
+	f.mustRun("-window", "1,0", "-causal", "topleft")
+	f.check("out.npy", []int{l, d}, v.Data)
+	f.mustRun()
+	all := f.read("out.npy").Data
+	for _, window := range []string{"0,0", "7,7"} {
+		f.mustRun("-window", window)
+		f.check("out.npy", []int{l, d}, all)
 	}
 }
 
@@ -237,14 +257,14 @@ func TestSlicesChangeNothing(t *testing.T) {
 	bias := attn.BHLD(f.random("bias", 4, b*h*lq*lk).Data, b, h, lq, lk)
 	for _, opt := range []attn.Options{
 		{},
-		{Causal: attn.TopLeft, Offset: 5, Window: &attn.Window{Left: 9, Right: -1}},
-		{Causal: attn.BottomRight, Bias: &bias, Sinks: []float32{1, 2, 3, 4}},
-		{Offset: 3, Slopes: alibiSlopes(h), Window: &attn.Window{Left: 20, Right: 2}},
+		{Causal: attn.TopLeft, Offset: 5, Window: attn.Window{Left: 10}},
+		{Causal: attn.BottomRight, Bias: bias, Sinks: []float32{1, 2, 3, 4}},
+		{Offset: 3, Slopes: alibiSlopes(h), Window: attn.Window{Left: 21, Right: 3}},
 	} {
 		dst := attn.BHLD(make([]float32, b*h*lq*d), b, h, lq, d)
 		weights := attn.BHLD(make([]float32, b*h*lq*lk), b, h, lq, lk)
 		whole := opt
-		whole.LSE, whole.Weights = make([]float32, b*h*lq), &weights
+		whole.LSE, whole.Weights = make([]float32, b*h*lq), weights
 		if err := attn.Attend(dst, j.q, j.k, j.v, &whole); err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +439,7 @@ func TestRunUsage(t *testing.T) {
 		"-causal is \"left\"":                               {"-causal", "left"},
 		"-window is \"4\"":                                  {"-window", "4"},
 		"-window is \"a,b\"":                                {"-window", "a,b"},
-		"-window is \"-2,0\"":                               {"-window", "-2,0"},
+		"-window is \"-1,1\", want numbers of at least 0":   {"-window", "-1,1"},
 		"-scale is NaN":                                     {"-scale", "nan"},
 		"-scale is +Inf":                                    {"-scale", "inf"},
 		"-scale is 0, want another":                         {"-scale", "0"},

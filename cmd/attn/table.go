@@ -17,11 +17,11 @@ func (b *benchmark) table(w io.Writer) {
 				threads = c.Threads
 				fmt.Fprintf(w, "\n%s, threads: %d\n\n", r.Implementation, threads)
 				fmt.Fprintf(w, row, "case", "time", "rate", "limit", "percent", "at its clock")
-				fmt.Fprintln(w, "|---------------------------|-----------:|---------------:"+
-					"|-------------:|--------:|--------------:|")
+				fmt.Fprintln(w, "|-------------------------------|---------:|---------------:"+
+					"|------------:|--------:|-------------:|")
 			}
 			fmt.Fprintf(w, row, c.Case, duration(c.Nanoseconds), fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit),
-				fmt.Sprintf("%-4s %7.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent),
+				fmt.Sprintf("%-4s %6.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent),
 				c.atItsClock())
 		}
 	}
@@ -29,7 +29,7 @@ func (b *benchmark) table(w io.Writer) {
 }
 
 // row is a row of the table, whose limit has the unit of the rate.
-const row = "| %-25s | %10s | %14s | %12s | %7s | %13s |\n"
+const row = "| %-29s | %8s | %14s | %11s | %7s | %12s |\n"
 
 // limits prints those of one thread.
 func (r *report) limits(w io.Writer) {
@@ -75,7 +75,7 @@ func (r *result) atItsClock() string {
 	case r.AtItsClock == 0:
 		return ""
 	case r.busy():
-		return fmt.Sprintf("%.1f %%, busy", r.AtItsClock)
+		return fmt.Sprintf("%.1f %% busy", r.AtItsClock)
 	}
 	return fmt.Sprintf("%.1f %%", r.AtItsClock)
 }
@@ -87,8 +87,10 @@ func duration(ns float64) string {
 		return fmt.Sprintf("%.0f ns", ns)
 	case ns < 1e6:
 		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e9:
+	case ns < 1e8:
 		return fmt.Sprintf("%.2f ms", ns/1e6)
+	case ns < 1e9:
+		return fmt.Sprintf("%.1f ms", ns/1e6)
 	}
 	return fmt.Sprintf("%.2f s", ns/1e9)
 }

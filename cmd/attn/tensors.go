@@ -86,11 +86,21 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 // dims prints a shape as NumPy does.
 func dims(shape []int) string { return npyfile.Tuple(shape) }
 
-// part is the view of heads [h0, h1) and positions [i0, i1) of batch entry b.
-func part[T any](v attn.View[T], b, h0, h1, i0, i1 int) attn.View[T] {
-	if h0 < h1 && i0 < i1 {
-		v.Data = v.Data[b*v.SB+h0*v.SH+i0*v.SL:]
+// part is the view of a slice of heads and positions.
+func part[T any](v attn.View[T], s slice) attn.View[T] {
+	v = v.Heads(s.h0, s.h1).Slice(s.i0, s.i1)
+	if v.H > 0 && v.L > 0 {
+		sb, _, _ := v.Strides()
+		v.Data = v.Data[s.b*sb:]
 	}
-	v.B, v.H, v.L = 1, h1-h0, i1-i0
+	v.B = 1
 	return v
+}
+
+// partIfGiven is part of an argument that may be the zero View, which is none.
+func partIfGiven[T any](v attn.View[T], s slice) attn.View[T] {
+	if v.Data == nil {
+		return v
+	}
+	return part(v, s)
 }

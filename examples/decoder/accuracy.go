@@ -20,12 +20,12 @@ const (
 func (o *options) compare(out io.Writer) error {
 	var exact [][]float32
 	for _, way := range []struct {
-		name string
-		kind attn.Format
-		int8 bool
-	}{{"f32", attn.F32, false}, {"i8", attn.I8, false}, {"int8", attn.I8, true}} {
+		name     string
+		kind     attn.Format
+		integers bool
+	}{{"f32", attn.F32, false}, {"i8", attn.I8, false}, {"integers", attn.I8, true}} {
 		one := *o
-		one.weights, one.kind, one.int8 = way.kind, way.kind, way.int8
+		one.weights, one.kind, one.integers = way.kind, way.kind, way.integers
 		m, _, err := one.open()
 		if err != nil {
 			return err

@@ -33,17 +33,11 @@ func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {
 	return newPages(m, s, pool)
 }
 
-// each calls f with the rows of each piece: its first and how many.
-func each(pieces []piece, f func(i, first, n int)) {
-	first := 0
+// each calls f with the rows of each piece: its first, and the one after its last.
+func each(pieces []piece, f func(i, from, to int)) {
+	from := 0
 	for i, p := range pieces {
-		f(i, first, len(p.tokens))
-		first += len(p.tokens)
+		f(i, from, from+len(p.tokens))
+		from += len(p.tokens)
 	}
-}
-
-// rows is a view of some rows.
-func rows(x attn.Tensor, first, n int) attn.Tensor {
-	x.Data, x.L = x.Data[first*x.SL:], n
-	return x
 }

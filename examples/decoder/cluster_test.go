@@ -33,9 +33,9 @@ func TestClusterSameBits(t *testing.T) {
 	same("F32", len(trials)+1, func(out io.Writer) error {
 		return prove(out, tinyModel(t, attn.F32, 1), settings{cluster: l.Client})
 	})
-	same("int8", len(trials)+1, func(out io.Writer) error {
-		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Int8: true}, attn.I8)
-		return prove(out, m, settings{kind: attn.I8, int8: true, cluster: l.Client})
+	same("integers", len(trials)+1, func(out io.Writer) error {
+		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: true}, attn.I8)
+		return prove(out, m, settings{kind: attn.I8, integers: true, cluster: l.Client})
 	})
 	for _, kind := range []attn.Format{attn.F16, attn.BF16, attn.I8} {
 		same(kind.String(), 1, func(out io.Writer) error {

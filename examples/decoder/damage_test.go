@@ -93,6 +93,10 @@ func TestDamagedFolders(t *testing.T) {
 			f.add("model.layers.0.self_attn.q_proj.bias", 32)
 		}, nil, []string{single, "q_proj.bias, F32 [32], has no place"}},
 
+		{"an adapter", nil, write("adapter_config.json", "{}"),
+			[]string{"adapter_config.json", "has an adapter, want a model without one"}},
+		{"an adapter alone", nil, both(write("adapter_config.json", "{}"), remove("config.json")),
+			[]string{"adapter_config.json"}},
 		{"no tensors", nil, remove(single), []string{"want model.safetensors or",
 			"model.safetensors.index.json"}},
 		{"index is not JSON", nil, both(remove(single), write("model.safetensors.index.json", "x")),
@@ -206,6 +210,10 @@ func TestDamagedFolders(t *testing.T) {
 		{"template", token("post_processor", map[string]any{"type": "TemplateProcessing",
 			"single": []any{map[string]any{"SpecialToken": map[string]any{"id": "<x>"}}}}), nil,
 			[]string{"tokenizer.json", `"<x>", want one of special_tokens`}},
+		{"another beginning", nil, write("special_tokens_map.json", `{"bos_token": "<|end|>"}`),
+			[]string{"special_tokens_map.json", `bos_token is "<|end|>", token 19, want one that`}},
+		{"added elsewhere", nil, write("added_tokens.json", `{"<s>": 18}`),
+			[]string{"added_tokens.json", `"<s>" is 18, want 17 as elsewhere`}},
 		{"added without text", token("added_tokens", []any{map[string]any{"id": 3}}), nil,
 			[]string{"tokenizer.json", "added token 3"}},
 	} {

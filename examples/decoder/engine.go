@@ -24,13 +24,13 @@ type job struct {
 
 // settings are what no logits depend on, but for the types of weights and cache.
 type settings struct {
-	workers int
-	places  int             // for jobs that run
-	chunk   int             // tokens of prompts in a step, so that who decodes does not wait for long
-	context int             // tokens of a sequence
-	kind    attn.Format     // of the cache
-	int8    bool            // attention multiplies integers
-	cluster *cluster.Client // that keeps keys and values; nil for none
+	workers  int
+	places   int             // for jobs that run
+	chunk    int             // tokens of prompts in a step, so that who decodes does not wait for long
+	context  int             // tokens of a sequence
+	kind     attn.Format     // of the cache
+	integers bool            // attention multiplies integers
+	cluster  *cluster.Client // that keeps keys and values; nil for none
 }
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as

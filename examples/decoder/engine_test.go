@@ -54,15 +54,15 @@ func TestSameBits(t *testing.T) {
 	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
 		same(kind.String(), tinyModel(t, kind, 1), settings{kind: kind})
 	}
-	same("int8", tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Int8: true}, attn.I8),
-		settings{kind: attn.I8, int8: true})
+	same("integers", tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: true}, attn.I8),
+		settings{kind: attn.I8, integers: true})
 }
 
-// TestInt8IsClose compares logits in integers, and those of i8 alone, with float32's.
-func TestInt8IsClose(t *testing.T) {
-	logits := func(kind attn.Format, int8 bool) [][]float32 {
-		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Int8: int8}, kind)
-		x, err := sampleLogits(m, settings{workers: 1, kind: kind, int8: int8})
+// TestIntegersAreClose compares logits in integers, and those of i8 alone, with float32's.
+func TestIntegersAreClose(t *testing.T) {
+	logits := func(kind attn.Format, integers bool) [][]float32 {
+		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: integers}, kind)
+		x, err := sampleLogits(m, settings{workers: 1, kind: kind, integers: integers})
 		must(t, err)
 		return x
 	}
@@ -80,7 +80,7 @@ func TestInt8IsClose(t *testing.T) {
 func TestAccuracyTable(t *testing.T) {
 	var out bytes.Buffer
 	must(t, run([]string{"-accuracy", "-size", "tiny"}, &out, io.Discard))
-	for _, way := range []string{"i8", "int8"} {
+	for _, way := range []string{"i8", "integers"} {
 		_, row, _ := strings.Cut(out.String(), "| "+way+" | ")
 		var difference, equal float64
 		if _, err := fmt.Sscanf(row, "%f %% | %f %% |", &difference, &equal); err != nil ||
@@ -90,16 +90,16 @@ func TestAccuracyTable(t *testing.T) {
 	}
 }
 
-// TestInt8Flag says which other types it allows.
-func TestInt8Flag(t *testing.T) {
+// TestIntegersFlag says which other types it allows.
+func TestIntegersFlag(t *testing.T) {
 	for args, want := range map[string]string{
-		"-int8": "", "-int8 -cache i8": "", "-weights i8 -int8": "",
-		"-int8 -cache f16":    "-cache is F16 with -int8, want i8 or none",
-		"-weights f32 -int8 ": "-weights is F32 with -int8, want i8 or none",
+		"-integers": "", "-integers -cache i8": "", "-weights i8 -integers": "",
+		"-integers -cache f16":    "-cache is F16 with -integers, want i8 or none",
+		"-weights f32 -integers ": "-weights is F32 with -integers, want i8 or none",
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
 		if got := fmt.Sprint(err); want == "" && (err != nil || o.kind != attn.I8 ||
-			o.weights != attn.I8 || !o.int8) || want != "" && got != want {
+			o.weights != attn.I8 || !o.integers) || want != "" && got != want {
 			t.Errorf("%s: the error is %v and options are %+v, want %q", args, err, o, want)
 		}
 	}

@@ -79,8 +79,7 @@ func (r *runner) attention(i int, pieces []piece) {
 	// Queries, keys and values are views into the rows of their product: nothing is copied but into
 	// the cache.
 	view := func(head, heads int) attn.Tensor {
-		return attn.Tensor{Data: r.qkv[head*r.HeadDim:], B: 1, H: heads, L: all, D: r.HeadDim,
-			SH: r.HeadDim, SL: width}
+		return attn.Rows(r.qkv[head*r.HeadDim:], 1, all, heads, r.HeadDim, width)
 	}
 	r.try(r.cache.append(i, view(r.Heads, r.KVHeads), view(r.Heads+r.KVHeads, r.KVHeads), pieces))
 	r.heads = resize(r.heads, all*l.out.In)
@@ -118,7 +117,7 @@ func (r *runner) finish(pieces []piece) {
 func (r *runner) multiply(dst *[]float32, a []float32, by *folder.Linear) {
 	rows := len(a) / by.In
 	*dst = resize(*dst, rows*by.Out)
-	r.try(r.pool.MatMul(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In),
+	r.try(r.pool.MulMatrix(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In),
 		by.Matrix, by.Bias))
 }
 

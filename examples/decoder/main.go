@@ -68,31 +68,33 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.Func("cache", "`type` of keys and values: f32, f16, bf16 or i8 (default f32)", typeFlag(&o.kind))
 	f.Func("weights", "`type` of matrices: f32, f16, bf16 or i8 (default as in the folder)",
 		typeFlag(&o.weights))
-	f.BoolVar(&o.int8, "int8", false, "multiply in 8-bit integers: weights and cache are i8, too")
+	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: weights and cache are "+
+		"i8, too")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
 		"prompts does, too")
 	o.register(f)
-	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -int8 with those of f32")
+	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -integers with those of "+
+		"f32")
 	err := f.Parse(args)
 	o.prompts = f.Args()
 	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
 		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
 	}
-	if err == nil && o.int8 {
-		err = o.setInt8(f)
+	if err == nil && o.integers {
+		err = o.setIntegers(f)
 	}
 	return o, err
 }
 
-// setInt8 makes weights and cache i8, of which other types are an error.
-func (o *options) setInt8(f *flag.FlagSet) (err error) {
+// setIntegers makes weights and cache i8, of which other types are an error.
+func (o *options) setIntegers(f *flag.FlagSet) (err error) {
 	f.Visit(func(x *flag.Flag) {
 		if kind := map[string]attn.Format{"cache": o.kind, "weights": o.weights}; x.Name == "cache" ||
 			x.Name == "weights" {
 			if kind[x.Name] != attn.I8 {
-				err = fmt.Errorf("-%s is %v with -int8, want i8 or none", x.Name, kind[x.Name])
+				err = fmt.Errorf("-%s is %v with -integers, want i8 or none", x.Name, kind[x.Name])
 			}
 		}
 	})
@@ -166,7 +168,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
-	l := &folder.Loader{Path: o.model, Int8: o.int8}
+	l := folder.Of(o.model, o.integers)
 	c := readConfig(l)
 	l.Open()
 	defer l.Close()
@@ -184,7 +186,7 @@ func (o *options) random() (*model, folder.Codec, error) {
 	if !ok {
 		return nil, nil, fmt.Errorf("-size is %q, want tiny or 0.5b", o.size)
 	}
-	l := &folder.Loader{Random: folder.Chance(o.seed), Int8: o.int8}
+	l := &folder.Loader{Random: folder.Chance(o.seed), Integers: o.integers}
 	c, err := f.config()
 	l.Check("config.json", err)
 	return newModel(l, &c, o.weights), folder.Numbers(c.Vocab), l.Err

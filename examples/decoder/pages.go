@@ -11,7 +11,7 @@ type pages struct {
 	stores   []*attn.Store
 	perStore int // pages
 	pool     *attn.Pool
-	int8     bool
+	integers bool
 }
 
 // paged has a part in each store.
@@ -19,7 +19,7 @@ type paged []*attn.Sequence
 
 // newPages has room for a prefix and for a whole context in each place.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{perStore: (s.places + 1) * pagesOf(s.context), pool: pool, int8: s.int8}
+	c := &pages{perStore: (s.places + 1) * pagesOf(s.context), pool: pool, integers: s.integers}
 	for range m.Layers {
 		store, err := attn.NewStore(storeConfig(m, s.kind, c.perStore))
 		if err != nil {
@@ -48,8 +48,8 @@ func (c *pages) newSequence() (sequence, error) {
 }
 
 func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (err error) {
-	each(pieces, func(i, first, n int) {
-		err = cmp.Or(err, pieces[i].seq.(paged)[layer].Append(rows(k, first, n), rows(v, first, n)))
+	each(pieces, func(i, from, to int) {
+		err = cmp.Or(err, pieces[i].seq.(paged)[layer].Append(k.Slice(from, to), v.Slice(from, to)))
 	})
 	return err
 }
@@ -61,7 +61,7 @@ func (c *pages) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 		seqs, queries = append(seqs, p.seq.(paged)[layer]), append(queries, len(p.tokens))
 	}
 	return c.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queries, Int8: c.int8})
+		QueryLens: queries, Integers: c.integers})
 }
 
 func (c *pages) forks() bool { return true }

@@ -11,11 +11,11 @@ import (
 
 // remote is a cache on a cluster: other processes keep the keys and values and attend over them.
 type remote struct {
-	client *cluster.Client
-	config cluster.SequenceConfig
-	int8   bool
-	page   int // bytes of one in all layers
-	open   map[*far]bool
+	client   *cluster.Client
+	config   cluster.SequenceConfig
+	integers bool
+	page     int // bytes of one in all layers
+	open     map[*far]bool
 }
 
 // far is a sequence on a cluster.
@@ -30,7 +30,7 @@ func newRemote(m *model, s *settings) (cache, error) {
 		return nil, err
 	}
 	defer func() { _ = page.Close() }() // it is open, so nothing can fail
-	return &remote{client: s.cluster, int8: s.int8, page: m.Layers * page.MemoryUse(),
+	return &remote{client: s.cluster, integers: s.integers, page: m.Layers * page.MemoryUse(),
 		open: map[*far]bool{}, config: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads,
 			HeadDim: m.HeadDim, ValueDim: m.HeadDim, Format: s.kind}}, nil
 }
@@ -46,25 +46,25 @@ func (c *remote) newSequence() (sequence, error) {
 }
 
 func (c *remote) append(layer int, k, v attn.Tensor, pieces []piece) error {
-	return together(pieces, func(s *far, first, n int) error {
-		return s.Append(context.Background(), layer, rows(k, first, n), rows(v, first, n))
+	return together(pieces, func(s *far, from, to int) error {
+		return s.Append(context.Background(), layer, k.Slice(from, to), v.Slice(from, to))
 	})
 }
 
 func (c *remote) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
-	return together(pieces, func(s *far, first, n int) error {
-		return s.Attend(context.Background(), layer, rows(dst, first, n), rows(q, first, n),
-			&attn.Options{Causal: attn.BottomRight, Int8: c.int8})
+	return together(pieces, func(s *far, from, to int) error {
+		return s.Attend(context.Background(), layer, dst.Slice(from, to), q.Slice(from, to),
+			&attn.Options{Causal: attn.BottomRight, Integers: c.integers})
 	})
 }
 
 // together calls f for all pieces at once, so that messages of one travel while workers compute
 // another. It returns the first piece's error.
-func together(pieces []piece, f func(s *far, first, n int) error) error {
+func together(pieces []piece, f func(s *far, from, to int) error) error {
 	errs := make([]error, len(pieces))
 	var done sync.WaitGroup
-	each(pieces, func(i, first, n int) {
-		done.Go(func() { errs[i] = f(pieces[i].seq.(*far), first, n) })
+	each(pieces, func(i, from, to int) {
+		done.Go(func() { errs[i] = f(pieces[i].seq.(*far), from, to) })
 	})
 	done.Wait()
 	return cmp.Or(errs...)

@@ -63,8 +63,7 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 		kept := t.kept[p.seq.(paged)[layer]]
 		for i := range p.tokens {
 			scores = resize(scores, p.seq.(paged)[layer].Len()-len(p.tokens)+i+1) // of what the query sees
-			t.row(dst.Data[row*dst.SL+h*dst.SH:][:t.HeadDim], q.Data[row*q.SL+h*q.SH:][:t.HeadDim],
-				kept[0][at:], kept[1][at:], scores)
+			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][at:], kept[1][at:], scores)
 			row++
 		}
 	}

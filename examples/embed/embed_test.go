@@ -290,7 +290,7 @@ func TestCommand(t *testing.T) {
 		{append(small, "-pool", "cls", "one text", "another"), "", "another\n"},
 		{append(small, "-"), "line one\nline two\n", "line two\n"},
 		{[]string{"-model", folder, "-time", "1ms", "cat"}, "", " 1.00   cat\n"},
-		{append(small, "-int8"), "", "\ncosine with the embeddings in float32: mean 1.000"},
+		{append(small, "-integers"), "", "\ncosine with the embeddings in float32: mean 1.000"},
 	} {
 		var out strings.Builder
 		if err := run(c.args, strings.NewReader(c.input), &out); err != nil {
@@ -312,12 +312,13 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestInt8 compares embeddings in integers with float32's, and those of a batch with a text's own.
-func TestInt8(t *testing.T) {
+// TestIntegers compares embeddings in integers with float32's, and those of a batch with a text's
+// own.
+func TestIntegers(t *testing.T) {
 	c := standard
 	c.Layers, c.Hidden, c.Heads, c.FFN, c.Vocab = 2, 96, 3, 100, 500
-	embed := func(int8 bool) (together, alone [][]float32) {
-		m, tokens, err := load("", c, int8)
+	embed := func(integers bool) (together, alone [][]float32) {
+		m, tokens, err := load("", c, integers)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,25 +91,27 @@ func (e *encoder) lookUp(texts [][]int) {
 // multiply is a linear layer over all rows.
 func (e *encoder) multiply(dst, x []float32, by *folder.Linear) {
 	if e.err == nil {
-		e.err = e.pool.MatMul(attn.BHLD(dst, 1, 1, e.tokens, by.Out), attn.BHLD(x, 1, 1, e.tokens, by.In),
-			by.Matrix, by.Bias)
+		e.err = e.pool.MulMatrix(attn.BHLD(dst, 1, 1, e.tokens, by.Out),
+			attn.BHLD(x, 1, 1, e.tokens, by.In), by.Matrix, by.Bias)
 	}
 }
 
 // attend lets the tokens of each text see each other. Q, K and V are columns of the rows that one
 // product made, and the outputs of the heads are written side by side: nothing is transposed.
 func (e *encoder) attend(texts [][]int) {
-	first, d := 0, e.Hidden/e.Heads
+	d := e.Hidden / e.Heads
+	columns := func(i int) attn.Tensor {
+		return attn.Rows(e.qkv[i*e.Hidden:], 1, e.tokens, e.Heads, d, 3*e.Hidden)
+	}
+	out, q, k, v := attn.BLHD(e.heads, 1, e.tokens, e.Heads, d), columns(0), columns(1), columns(2)
+	from := 0
 	for _, text := range texts {
-		columns := func(i int) attn.Tensor {
-			return attn.Tensor{Data: e.qkv[(3*first+i)*e.Hidden:], B: 1, H: e.Heads, L: len(text), D: d,
-				SH: d, SL: 3 * e.Hidden}
-		}
+		to := from + len(text)
 		if e.err == nil {
-			e.err = e.pool.Attend(attn.BLHD(e.heads[first*e.Hidden:], 1, len(text), e.Heads, d), columns(0),
-				columns(1), columns(2), &attn.Options{Int8: e.int8})
+			e.err = e.pool.Attend(out.Slice(from, to), q.Slice(from, to), k.Slice(from, to),
+				v.Slice(from, to), &attn.Options{Integers: e.integers})
 		}
-		first += len(text)
+		from = to
 	}
 }
 
@@ -158,7 +160,7 @@ func (e *encoder) reduce(first, n int) []float32 {
 func (e *encoder) layer(x []float32, d *dense) []float32 {
 	y := make([]float32, d.Out)
 	if e.err == nil {
-		e.err = e.pool.MatMul(attn.BHLD(y, 1, 1, 1, d.Out), attn.BHLD(x, 1, 1, 1, d.In), d.Matrix,
+		e.err = e.pool.MulMatrix(attn.BHLD(y, 1, 1, 1, d.Out), attn.BHLD(x, 1, 1, 1, d.In), d.Matrix,
 			d.Bias)
 	}
 	if d.tanh {

@@ -45,7 +45,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 		"with a row for each text")
 	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
-	int8 := set.Bool("int8", false, "multiply in 8-bit integers, and compare with float32")
+	integers := set.Bool("integers", false, "multiply in 8-bit integers, and compare with float32")
 	set.IntVar(&c.Layers, "layers", 6, "of a random model")
 	set.IntVar(&c.Hidden, "dim", 384, "of a random model's embeddings")
 	set.IntVar(&c.Heads, "heads", 12, "of a random model")
@@ -61,7 +61,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m, t, err := load(*path, c, *int8)
+	m, t, err := load(*path, c, *integers)
 	if err == nil && *modes != "" {
 		err = m.override(strings.Split(*modes, ","))
 	}
@@ -81,7 +81,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := report(stdout, e, texts, ids, embeddings, *limit); err != nil || !*int8 {
+	if err := report(stdout, e, texts, ids, embeddings, *limit); err != nil || !*integers {
 		return err
 	}
 	exact, _, err := load(*path, c, false)

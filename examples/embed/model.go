@@ -64,7 +64,7 @@ type model struct {
 	norm                    layerNorm
 	layers                  []layer
 	packed                  int  // bytes of matrices
-	int8, random            bool // matrices and attention multiply integers; weights mean nothing
+	integers, random        bool // matrices and attention multiply integers; weights mean nothing
 }
 
 // layer is attention and a feed-forward network, each with a sum and a LayerNorm after it.
@@ -75,11 +75,11 @@ type layer struct {
 
 type layerNorm struct{ weight, bias []float32 }
 
-// load returns the model of a folder, or a random one of sizes c. With int8 its matrices have 8
+// load returns the model of a folder, or a random one of sizes c. With integers its matrices have 8
 // bits, and all products are of integers.
-func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
-	l := &folder.Loader{Path: path, Random: random(rand.New(rand.NewPCG(1, 1))), Int8: int8}
+func load(path string, c config, integers bool) (*model, *folder.WordPiece, error) {
 	if path == "" {
+		l := &folder.Loader{Random: random(rand.New(rand.NewPCG(1, 1))), Integers: integers}
 		if err := c.check(); err != nil {
 			return nil, nil, err
 		}
@@ -87,7 +87,8 @@ func load(path string, c config, int8 bool) (*model, *folder.WordPiece, error) {
 		m.random = true
 		return m, folder.HashedWords(c.Vocab, c.Positions), l.Err
 	}
-	l.Random, c = nil, standard
+	l := folder.Of(path, integers)
+	c = standard
 	l.JSON("config.json", &c, configIdle)
 	l.Check("config.json", c.check())
 	s := readSentence(l, c.Hidden)
@@ -124,7 +125,7 @@ func (c *config) check() error {
 // head has the encoder in a part of its own.
 func newModel(l *folder.Loader, c config, s sentence) *model {
 	d, at, kind := c.Hidden, "", attn.F32
-	if l.Int8 {
+	if l.Integers {
 		kind = attn.I8
 	}
 	if l.Has("bert.embeddings.word_embeddings.weight") {
@@ -143,7 +144,7 @@ func newModel(l *folder.Loader, c config, s sentence) *model {
 		}
 		return l.Linear(kind, in, true, parts...)
 	}
-	m := &model{config: c, sentence: s, int8: l.Int8, norm: norm("embeddings.LayerNorm"),
+	m := &model{config: c, sentence: s, integers: l.Integers, norm: norm("embeddings.LayerNorm"),
 		words:     l.Tensor(at+"embeddings.word_embeddings.weight", c.Vocab, d),
 		positions: l.Tensor(at+"embeddings.position_embeddings.weight", c.Positions, d),
 		types:     l.Tensor(at+"embeddings.token_type_embeddings.weight", c.Types, d)}

@@ -87,13 +87,18 @@ func checkModules(list []module) error {
 	return nil
 }
 
+// textFiles are the names that the file for a Transformer has had. The first that is there counts.
+var textFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
+	"sentence_distilbert_config.json", "sentence_camembert_config.json",
+	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
+
 // readTexts reads what happens to texts before the model has their tokens.
 func (s *sentence) readTexts(l *folder.Loader) {
 	var limits struct {
 		Longest *int `json:"max_seq_length"`
 		Lower   bool `json:"do_lower_case"`
 	}
-	const file = "sentence_bert_config.json"
+	file := l.First(textFiles...)
 	l.OptionalJSON(file, &limits, folder.Idle{"transformer_task": {`"feature-extraction"`},
 		"module_output_name": {`"token_embeddings"`}, "unpad_inputs": nil, "model_args": {"{}"},
 		"modality_config":   {`{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`},
@@ -155,11 +160,11 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 	if l.Err != nil {
 		return nil, 0
 	}
-	inner := &folder.Loader{Path: filepath.Join(l.Path, path), Int8: l.Int8}
+	inner := folder.Of(filepath.Join(l.Path, path), l.Integers)
 	inner.Open()
 	defer inner.Close()
 	kind := attn.F32
-	if l.Int8 {
+	if l.Integers {
 		kind = attn.I8
 	}
 	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),

@@ -107,7 +107,7 @@ func TestLayersAfterThePooling(t *testing.T) {
 			t.Errorf("with another number of poolings the error is %v", err)
 		}
 		var out strings.Builder
-		if err := run([]string{"-model", folder, "-time", "0", "-int8", "cat", "un"}, nil,
+		if err := run([]string{"-model", folder, "-time", "0", "-integers", "cat", "un"}, nil,
 			&out); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
 			strings.Count(out.String(), "  OK  ") != 4 {
 			t.Errorf("in integers: %v\n%s", err, out.String())
@@ -183,6 +183,8 @@ func TestTextsOfFolders(t *testing.T) {
 			1000000000000000019884624838656}`}, []int{2, 5, 4, 4, 4, 4, 4, 3}},
 		{map[string]string{"sentence_bert_config.json": `{"do_lower_case": true, "max_seq_length": 4}`},
 			[]int{2, 4, 4, 3}},
+		{map[string]string{"sentence_xlnet_config.json": `{"max_seq_length": 3}`,
+			"sentence_roberta_config.json": `{"max_seq_length": 4}`}, []int{2, 5, 4, 3}},
 		{map[string]string{"config_sentence_transformers.json": `{"prompts": {"query": "q: ", "x": ""},
 			"default_prompt_name": "query", "similarity_fn_name": "cosine"}`,
 			"sentence_bert_config.json": `{"max_seq_length": 6}`}, []int{2, 7, 6, 5, 4, 3}},
@@ -282,6 +284,12 @@ func TestRefusedFolders(t *testing.T) {
 		{dense(`{"in_features": 30, "out_features": 3, "activation_function": "torch.x.ReLU"}`),
 			`activation_function is "torch.x.ReLU", want Tanh or Identity`},
 		{dense(`{"in_features": 30, "out_features": 3}`), "want model.safetensors or"},
+		{map[string]string{"adapter_config.json": `{"peft_type": "LORA"}`},
+			"adapter_config.json: the folder has an adapter, want a model without one"},
+		{map[string]string{"special_tokens_map.json": `{"cls_token": "[Y]"}`,
+			"tokenizer_config.json": `{"cls_token": "[CLS]"}`}, `special_tokens_map.json: cls_token is "[Y]"`},
+		{map[string]string{"added_tokens.json": `{"[CLS]": 12}`},
+			`added_tokens.json: token "[CLS]" is 12, want 2 as elsewhere`},
 	} {
 		folder, _ := writeModel(t, safetensors.F32)
 		for name, text := range c.files {
@@ -303,12 +311,14 @@ func TestUnknownKeys(t *testing.T) {
 		"sentence_bert_config.json":         `{"max_seq_length": 10}`,
 		"config_sentence_transformers.json": `{"prompts": {"q": "a"}}`,
 		"tokenizer_config.json":             `{"do_lower_case": true, "unk_token": {"content": "[UNK]"}}`,
+		"special_tokens_map.json":           `{"sep_token": {"content": "[SEP]"}}`,
 	} {
 		write(t, folder, name, []byte(text))
 	}
 	total := 0
 	for _, name := range []string{"config.json", "modules.json", "1_Pooling/config.json",
-		"sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer_config.json"} {
+		"sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer_config.json",
+		"special_tokens_map.json"} {
 		var all any
 		data, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil || json.Unmarshal(data, &all) != nil {
@@ -320,7 +330,7 @@ func TestUnknownKeys(t *testing.T) {
 				return err
 			})
 	}
-	if total != 9 {
-		t.Errorf("%d objects were changed, want 9", total)
+	if total != 11 {
+		t.Errorf("%d objects were changed, want 11", total)
 	}
 }

@@ -52,7 +52,7 @@ func TestPiecesDoNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.int8 = true
+		d.integers = true
 		var got []float32
 		for at := 0; at < 90; at += piece {
 			y, err := d.forward(x[at*l.dim : min(90, at+piece)*l.dim])

@@ -61,8 +61,8 @@ func normal(seed uint64, n int) []float32 {
 // decoder is a layer with the cache of one sequence.
 type decoder struct {
 	*layer
-	cache *attn.Cache
-	int8  bool // attention multiplies integers
+	cache    *attn.Cache
+	integers bool // attention multiplies integers
 }
 
 // decoder keeps one vector a token: its latent channels are keys and values of all heads, and the
@@ -104,7 +104,7 @@ func (d *decoder) forward(x []float32) ([]float32, error) {
 		},
 		func() error {
 			return d.cache.Attend(heads(sums), heads(absorbed), &attn.Options{Causal: attn.BottomRight,
-				Scale: d.scale(), Int8: d.int8})
+				Scale: d.scale(), Integers: d.integers})
 		},
 		func() error { return attn.MatMul(heads(values), heads(sums), each(d.valueUp, d.latent)) },
 		func() error {
@@ -118,7 +118,7 @@ func (d *decoder) forward(x []float32) ([]float32, error) {
 	return out, nil
 }
 
-// front is the first d channels of each row.
+// front is the first d channels of each row of a view that gives its strides, which stay.
 func front(x attn.Tensor, d int) attn.Tensor {
 	x.D = d
 	return x

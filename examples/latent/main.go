@@ -30,16 +30,16 @@ func run(out io.Writer) error {
 	fmt.Fprintf(out, "%d tokens, %d heads, keys of %d + %d channels from a vector of %d + %d:\n",
 		tokens, l.heads, l.plain, l.rotary, l.latent, l.rotary)
 	for _, c := range []struct {
-		name   string
-		format attn.Format
-		int8   bool
+		name     string
+		format   attn.Format
+		integers bool
 	}{{"F32", attn.F32, false}, {"BF16", attn.BF16, false}, {"I8", attn.I8, false},
 		{"I8, products in integers", attn.I8, true}} {
 		d, err := l.decoder(c.format, tokens)
 		if err != nil {
 			return err
 		}
-		d.int8 = c.int8
+		d.integers = c.integers
 		got, err := d.decode(x)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 // mark is the comment in the line before a table:
 //
-//	<!-- bench columns; run: ^prefill; skip: int8; Zen 4, AVX2: zen4 avx2 1 -->
+//	<!-- bench columns; run: ^prefill; skip: integers; Zen 4, AVX2: zen4 avx2 1 -->
 //
 // The first part names the kind of table. run and skip are regular expressions of cases. Each other
 // part is a column's heading, and which measurement, implementation and number of threads it shows.

@@ -133,8 +133,10 @@ func duration(ns float64) string {
 		return fmt.Sprintf("%.0f ns", ns)
 	case ns < 1e6:
 		return fmt.Sprintf("%.1f µs", ns/1e3)
-	case ns < 1e9:
+	case ns < 1e8:
 		return fmt.Sprintf("%.2f ms", ns/1e6)
+	case ns < 1e9:
+		return fmt.Sprintf("%.1f ms", ns/1e6)
 	}
 	return fmt.Sprintf("%.2f s", ns/1e9)
 }
@@ -157,7 +159,7 @@ func caseInWords(name string) string {
 		return kind
 	case "cache":
 		return kind + " from a cache"
-	case "int8":
+	case "integers":
 		return kind + ", in integers"
 	}
 	return kind + " from a cache of " + strings.ToUpper(data)

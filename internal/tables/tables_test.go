@@ -65,7 +65,7 @@ const measured = `{
        "median_ns": 2.5e7, "rate": 80.04, "unit": "GFLOP/s", "percent": 80.04},
       {"case": "bert", "shape": "B8 H12 L128 D64", "threads": 1, "ns_per_call": 950000,
        "median_ns": 960000, "rate": 70, "unit": "GFLOP/s", "percent": 70},
-      {"case": "prefill_d64_causal, int8", "shape": "B1 H8 L1024 D64", "threads": 1,
+      {"case": "prefill_d64_causal, integers", "shape": "B1 H8 L1024 D64", "threads": 1,
        "ns_per_call": 1e7, "rate": 60, "unit": "GOP/s", "percent": 30},
       {"case": "decode_gqa, cache", "shape": "H32 KV8 Lk4096 D128", "threads": 1,
        "ns_per_call": 2e9, "rate": 20, "unit": "GB/s", "percent": 99},

@@ -16,15 +16,17 @@ type BPE struct {
 	added    map[int]bool // whose texts are as they are
 }
 
-// BPE reads tokenizer.json, and tokenizer_config.json if it is there, for a model that has some
-// tokens.
+// BPE reads tokenizer.json, and the files beside it that say more of tokens, for a model that has
+// some tokens.
 func (l *Loader) BPE(vocab int) *BPE {
 	var f tokenizerFile[bpeModel]
 	t := &BPE{}
 	l.JSON(tokenizerJSON, &f, tokenizerIdle)
 	config := l.tokenizerConfig()
-	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
+	if f.Added = l.addedTokens(config, f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, vocab))
+		l.checkAround(named{"bos_token", &config.Start}, "before", t.before, f.Added)
+		l.checkAround(named{"eos_token", &config.Stop}, "after", t.after, f.Added)
 	}
 	if l.Err == nil {
 		l.Check(tokenizerConfigJSON, config.agreesWithBPE(&t.pipeline))

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -16,14 +17,26 @@ import (
 // Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
 // model can be read like a table.
 type Loader struct {
-	Path   string
-	Random func(name string, shape []int) []float32 // makes weights of no folder
-	Err    error
-	Packed int  // bytes of all matrices so far
-	Int8   bool // matrices, which are of I8, multiply in integers
+	Path     string
+	Random   func(name string, shape []int) []float32 // makes weights of no folder
+	Err      error
+	Packed   int  // bytes of all matrices so far
+	Integers bool // matrices, which are of I8, multiply in integers
 
 	files   []*os.File
 	tensors map[string]*stored
+}
+
+// Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
+// have to be added to the model's.
+func Of(path string, integers bool) *Loader {
+	const adapter = "adapter_config.json"
+	l := &Loader{Path: path, Integers: integers}
+	if l.exists(adapter) {
+		l.Check(adapter, errors.New("the folder has an adapter, want a model without one, as there is "+
+			"after merging it"))
+	}
+	return l
 }
 
 // Fail notes an error, if it is the first.
@@ -57,6 +70,11 @@ func (l *Loader) OptionalJSON(name string, into any, idle Idle) {
 func (l *Loader) exists(name string) bool {
 	_, err := os.Stat(filepath.Join(l.Path, name))
 	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// First is the first of some names that the folder has, or the first of all.
+func (l *Loader) First(names ...string) string {
+	return names[max(0, slices.IndexFunc(names, l.exists))]
 }
 
 func (l *Loader) read(name string) []byte {
@@ -124,7 +142,7 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Int8: l.Int8})
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()

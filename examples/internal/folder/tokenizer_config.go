@@ -1,9 +1,7 @@
 package folder
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -27,16 +25,7 @@ type tokenizerConfig struct {
 	Chinese *bool `json:"tokenize_chinese_chars"`
 	Clean   *bool `json:"clean_text"`
 
-	// tokens that are found in texts
-	Start   specialToken  `json:"bos_token"`
-	Stop    specialToken  `json:"eos_token"`
-	Unknown specialToken  `json:"unk_token"`
-	Begin   specialToken  `json:"cls_token"`
-	End     specialToken  `json:"sep_token"`
-	Mask    specialToken  `json:"mask_token"`
-	Pad     specialToken  `json:"pad_token"`
-	More    specialTokens `json:"additional_special_tokens"`
-	Newer   specialTokens `json:"extra_special_tokens"`
+	namedTokens
 }
 
 // tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
@@ -71,51 +60,12 @@ func (t configToken) numbered(id int) addedToken {
 	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special}
 }
 
-// specialToken is a string, or an object that describes it.
-type specialToken struct{ configToken }
-
-func (t *specialToken) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &t.Content) == nil {
-		return nil
-	}
-	return Obey(data, &t.configToken, Idle{"__type": {`"AddedToken"`}, "id": nil})
-}
-
-// specialTokens are a list, or in newer files an object with a name for each.
-type specialTokens []specialToken
-
-func (t *specialTokens) UnmarshalJSON(data []byte) error {
-	var named map[string]specialToken
-	if json.Unmarshal(data, &named) != nil {
-		return json.Unmarshal(data, (*[]specialToken)(t))
-	}
-	*t = slices.Collect(maps.Values(named))
-	return nil
-}
-
-// tokenizerConfig reads tokenizer_config.json if it is there.
+// tokenizerConfig reads tokenizer_config.json and special_tokens_map.json if they are there.
 func (l *Loader) tokenizerConfig() *tokenizerConfig {
 	c := &tokenizerConfig{}
 	l.OptionalJSON(tokenizerConfigJSON, c, tokenizerConfigIdle)
+	l.specialTokensMap(&c.namedTokens)
 	return c
-}
-
-// merge puts added tokens in the place of those of the same number, and adds special ones of the
-// vocabulary, as transformers does.
-func (c *tokenizerConfig) merge(added []addedToken, vocab map[string]int) []addedToken {
-	for id, a := range c.Added {
-		added = slices.DeleteFunc(added, func(b addedToken) bool { return b.ID == id })
-		added = append(added, a.numbered(id))
-	}
-	for _, a := range slices.Concat([]specialToken{c.Start, c.Stop, c.Unknown, c.Begin, c.End, c.Mask,
-		c.Pad}, c.More, c.Newer) {
-		same := func(b addedToken) bool { return b.Content == a.Content }
-		if id, ok := vocab[a.Content]; ok && !slices.ContainsFunc(added, same) {
-			added = append(added, a.numbered(id))
-		}
-	}
-	slices.SortFunc(added, func(a, b addedToken) int { return a.ID - b.ID })
-	return added
 }
 
 // agrees compares what the file says, if it does, with what tokenizer.json does.

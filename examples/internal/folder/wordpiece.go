@@ -45,8 +45,9 @@ func HashedWords(size, longest int) *WordPiece {
 		template: template{before: []int{0}, after: []int{0}}}}
 }
 
-// WordPiece reads tokenizer.json or, where there is none, vocab.txt, and tokenizer_config.json. A
-// text has at most so many tokens, 0 as tokenizer_config.json says, and no more than positions.
+// WordPiece reads tokenizer.json or, where there is none, vocab.txt, and the files beside it that
+// say more of tokens. A text has at most so many tokens, 0 as tokenizer_config.json says, and no
+// more than positions.
 func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	config := l.tokenizerConfig()
 	t, file := &WordPiece{wordPieceModel: usualWordPiece}, tokenizerJSON
@@ -77,8 +78,10 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) {
 	f := tokenizerFile[wordPieceModel]{Model: t.wordPieceModel}
 	l.JSON(tokenizerJSON, &f, wordPieceIdle)
-	if f.Added = config.merge(f.Added, f.Model.Vocab); l.Err == nil {
+	if f.Added = l.addedTokens(config, f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, size))
+		l.checkAround(named{"cls_token", &config.Begin}, "before", t.before, f.Added)
+		l.checkAround(named{"sep_token", &config.End}, "after", t.after, f.Added)
 	}
 }
 
@@ -105,7 +108,7 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 		&config.Begin: "[CLS]", &config.End: "[SEP]", &config.Pad: "[PAD]", &config.Mask: "[MASK]"} {
 		into.Content = cmp.Or(into.Content, usual)
 	}
-	added := config.merge(nil, t.Vocab)
+	added := l.addedTokens(config, nil, t.Vocab)
 	t.Unknown = config.Unknown.Content
 	t.pipeline = pipeline{size: size, normalizers: []normalizer{config.cleaning()},
 		preTokenizers: []preTokenizer{&bertWords{}}}
