@@ -73,7 +73,7 @@ func TestSnippets(t *testing.T) {
 	}
 	for module, names := range packages {
 		slices.Sort(names)
-		run(t, module, append([]string{"vet", "-overlay", list}, names...)...)
+		run(t, module, append([]string{"build", "-overlay", list}, names...)...)
 	}
 	for at, s := range outputs {
 		program := filepath.Join(dir, "program")
