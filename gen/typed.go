@@ -68,23 +68,18 @@ func rowOf(at []reg.Register, stride reg.Register, r, disp int) Mem {
 	return m
 }
 
-// typedGroup is how many panels go side by side, for calls of up to so many rows, and the least and
-// most rows of a tile.
-type typedGroup struct{ panels, upTo, least, most int }
-
-const manyRows = 1 << 30
-
-// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes
-// on to the next one.
+// The groups with 8 and with 16 lanes.
 var (
-	typedGroups8  = []typedGroup{{4, 1, 1, 1}, {2, 3, 1, 3}, {1, manyRows, 1, 6}}
-	typedGroups16 = []typedGroup{{4, 4, fewestRows, 4}, {2, manyRows, fewestRows, 8},
-		{1, manyRows, fewestRows, 4}}
-	typedGroupsOfI8s = []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 8}, {1, manyRows, 1, 4}}
+	typedGroups8 = []tileGroup{{4, 1, sizesTo(1, 1), 0}, {2, 3, sizesTo(1, 3), 0},
+		{1, manyRows, sizesTo(1, 6), 0}}
+	typedGroups16 = []tileGroup{{4, 4, sizesTo(fewestRows, 4), 0},
+		{2, manyRows, sizesTo(fewestRows, 8), 0}, {1, manyRows, sizesTo(fewestRows, 4), 0}}
+	typedGroupsOfI8s = []tileGroup{{4, 4, sizesTo(1, 4), 0}, {2, manyRows, sizesTo(1, 8), 0},
+		{1, manyRows, sizesTo(1, 4), 0}}
 )
 
 // groups are those of a kernel.
-func (t *typedProgram) groups() []typedGroup {
+func (t *typedProgram) groups() []tileGroup {
 	switch {
 	case !t.wide:
 		return typedGroups8
@@ -140,7 +135,7 @@ func typedAccumulateKernel(name string, f typedFormat, wide bool) {
 	if f.keep != nil {
 		f.keep(t)
 	}
-	for _, g := range t.groups() {
+	for _, g := range takenGroups(t.groups()) {
 		t.group(g)
 	}
 	VZEROUPPER()
@@ -187,7 +182,7 @@ func (t *typedProgram) arguments() {
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
-func (t *typedProgram) group(g typedGroup) {
+func (t *typedProgram) group(g tileGroup) {
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -206,9 +201,11 @@ func (t *typedProgram) group(g typedGroup) {
 	move(t.rows, t.rest)
 	move(t.firstAlpha, t.alpha)
 	Label(tiles)
-	t.choose(name, next, g)
-	for r := g.most; r >= g.least; r-- {
-		Label(avx512Label(name+"Rows", r))
+	MOVQ(t.rest, count)
+	rows := func(r int) string { return tileLabel(name+"Rows", r) }
+	g.sizes.choose(count, rows, next)
+	for _, r := range g.sizes {
+		Label(rows(r))
 		t.tile(r, g.panels)
 		SUBQ(imm(r), t.rest)
 		JMP(LabelRef(tiles))
@@ -220,21 +217,4 @@ func (t *typedProgram) group(g typedGroup) {
 	SUBQ(imm(g.panels), t.panels)
 	JMP(LabelRef(name))
 	Label(end)
-}
-
-// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in
-// two equal ones.
-func (t *typedProgram) choose(name, next string, g typedGroup) {
-	MOVQ(t.rest, count)
-	to := func(least, rows int) {
-		CMPQ(count, imm(least))
-		JGE(LabelRef(avx512Label(name+"Rows", rows)))
-	}
-	for rows := g.most; 2*rows-1 > g.most; rows-- {
-		to(2*rows-1, rows)
-	}
-	for rows := g.most; rows >= g.least; rows-- {
-		to(rows, rows)
-	}
-	JMP(LabelRef(next))
 }
