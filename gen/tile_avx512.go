@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -18,12 +16,14 @@ const (
 	avx512Vector = 4 * avx512Lanes // bytes
 )
 
-// avx512Tiles are the tiles, by the number of panels side by side, and the most rows of one.
-// None has less than fewestRows, nor have calls.
+// avx512Tiles are the tiles, by the number of panels side by side. None has less than fewestRows,
+// nor have calls.
 var avx512Tiles = []struct {
-	name            string
-	panels, maxRows int
-}{{"quad", 4, 6}, {"pair", 2, 12}, {"single", 1, 12}}
+	name   string
+	panels int
+	sizes  tileSizes
+}{{"quad", 4, sizesTo(fewestRows, 6)}, {"pair", 2, sizesTo(fewestRows, 12)},
+	{"single", 1, sizesTo(fewestRows, 12)}}
 
 const (
 	fewestRows = 2
@@ -66,23 +66,20 @@ const avx512B, avx512A = 24, 28 // indices of the first vector of b, and of the 
 type avx512Program struct {
 	start start
 
-	alpha, firstAlpha Mem // stack slots, as in tileProgram
-	panels, b         Mem // stack slots: panels left, the first of them
-	c, a              Mem // stack slots: first row of c in this panel, of a
-	cStride           Mem // stack slot: bytes between rows of c
-	rows, rest        Mem // stack slots: all rows, and those left in this panel
-	steps             Mem // stack slot: the length of the chains
-	// stack slot: the next address to prefetch if there is a prefetch pointer, else 0
-	request Mem
+	outputs    beginning
+	panels, b  Mem // stack slots: panels left, the first of them
+	c, a       Mem // stack slots: first row of c in this panel, of a
+	cStride    Mem // stack slot: bytes between rows of c
+	rows, rest Mem // stack slots: all rows, and those left in this panel
+	steps      Mem // stack slot: the length of the chains
+	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and what of it
+	// the tile at hand is to know
+	request, requestNow Mem
 }
 
 func (w *avx512Program) frame() {
-	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
-		&w.steps, &w.request}
-	f := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f.Offset(8 * i)
-	}
+	stackSlots(append(w.outputs.slots(), &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
+		&w.steps, &w.request, &w.requestNow)...)
 }
 
 // avx512Row addresses row r of a tile through its pointers.
@@ -109,17 +106,17 @@ func pointAtRows(p, stride reg.Register, r int) {
 // emit writes the loops over panels and row tiles.
 func (w *avx512Program) emit() {
 	for _, t := range avx512Tiles {
-		w.panelLoop(t.name, t.panels, t.maxRows)
+		w.panelLoop(t.name, t.panels, t.sizes)
 	}
 	VZEROUPPER()
 	RET()
 }
 
 // panelLoop walks over the panels, n at a time.
-func (w *avx512Program) panelLoop(name string, n, maxRows int) {
+func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	end := name + "End"
 	if n == 4 {
-		w.unlessQuads(end, maxRows)
+		w.unlessQuads(end, sizes[len(sizes)-1])
 	}
 	Label(name)
 	CMPQ(w.panels, imm(n))
@@ -128,16 +125,22 @@ func (w *avx512Program) panelLoop(name string, n, maxRows int) {
 	MOVQ(w.a, aPtr)
 	MOVQ(w.rows, count)
 	MOVQ(count, w.rest)
-	MOVQ(w.firstAlpha, a0)
-	MOVQ(a0, w.alpha)
+	if n > 1 {
+		move(w.request, w.requestNow)
+	}
+	if w.start == fromAlpha {
+		w.outputs.restart()
+	}
 	Label(name + "Rows")
 	MOVQ(w.rest, count)
-	w.choose(name, maxRows)
-	for r := maxRows; r >= fewestRows; r-- {
-		Label(avx512Label(name, r))
-		w.tile(r, n)
+	rows := func(r int) string { return tileLabel(name, r) }
+	sizes.choose(count, rows, name+"Next")
+	for _, r := range sizes {
+		Label(rows(r))
+		asides := w.tile(r, n)
 		SUBQ(imm(r), w.rest)
 		JMP(LabelRef(name + "Rows"))
+		asides()
 	}
 	Label(name + "Next")
 	ADDQ(imm(n*avx512Vector), w.c)
@@ -160,27 +163,9 @@ func (w *avx512Program) unlessQuads(to string, maxRows int) {
 	Label(quads)
 }
 
-func avx512Label(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
-
-// choose jumps to the tile for the rows that are left. What is less than two tiles is
-// divided in two equal ones, so that none has too few chains.
-func (w *avx512Program) choose(name string, maxRows int) {
-	to := func(least, rows int) {
-		CMPQ(count, imm(least))
-		JGE(LabelRef(avx512Label(name, rows)))
-	}
-	to(2*maxRows-1, maxRows)
-	for rows := maxRows - 1; 2*rows-1 > maxRows; rows-- {
-		to(2*rows-1, rows)
-	}
-	for rows := maxRows; rows >= fewestRows; rows-- {
-		to(rows, rows)
-	}
-	JMP(LabelRef(name + "Next"))
-}
-
-// tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
-func (w *avx512Program) tile(r, n int) {
+// tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns what emits the code
+// beside it.
+func (w *avx512Program) tile(r, n int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	w.begin(r, n)
 	pointAtRows(aPtr, aStride, r)
@@ -188,62 +173,91 @@ func (w *avx512Program) tile(r, n int) {
 	if n == 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, b1)
 	}
+	name := unique("loop")
 	MOVQ(w.steps, count)
-	loop, tail, one, end := unique("loop"), unique("tail"), unique("one"), unique("end")
-	SUBQ(imm(avx512Unroll), count)
-	JL(LabelRef(tail))
+	TESTQ(U32(avx512Unroll-1), count)
+	JNE(LabelRef(name + "Part"))
 	if n > 1 {
-		w.prefetchingLoop(r, n, loop, tail)
+		MOVQ(w.requestNow, avx512Temp)
 	}
-	Label(loop)
+	Label(name)
 	for u := range avx512Unroll {
+		if u > 0 {
+			Label(tileLabel(name+"Step", u))
+		}
+		if n > 1 {
+			TESTQ(avx512Temp, avx512Temp)
+			JNE(LabelRef(tileLabel(name+"Request", u)))
+			Label(tileLabel(name+"Requested", u))
+		}
 		w.step(r, n, 4*u)
 	}
 	w.advance(r, avx512Unroll)
 	SUBQ(imm(avx512Unroll), count)
-	JGE(LabelRef(loop))
-	Label(tail)
-	ADDQ(imm(avx512Unroll), count)
-	JE(LabelRef(end))
-	Label(one)
-	w.step(r, n, 0)
-	w.advance(r, 1)
-	DECQ(count)
-	JNE(LabelRef(one))
-	Label(end)
+	JG(LabelRef(name))
+	if n > 1 {
+		w.endPrefetching()
+	}
 	w.store(r, n)
-	IMUL3Q(U32(uint32(r)), avx512Temp, avx512Temp)
-	ADDQ(avx512Temp, cPtr)
 	IMUL3Q(U32(uint32(r)), aStride, avx512Temp)
 	ADDQ(avx512Temp, aPtr)
 	if w.start == fromAlpha {
-		w.advanceAlpha(r)
+		w.outputs.advance(r, a0)
 	} else {
 		prefetchDue(r * n)
 	}
+	return func() {
+		w.part(r, n, name)
+		if n > 1 {
+			w.requests(n, name)
+		}
+	}
 }
 
-// prefetchingLoop is the loop over steps that prefetches a line for every one it reads. Only the
-// first tile reads them from memory; the others go to loop.
-func (w *avx512Program) prefetchingLoop(r, n int, loop, tail string) {
-	prefetching := unique("prefetching")
-	MOVQ(w.rest, avx512Temp)
-	CMPQ(avx512Temp, w.rows)
-	JNE(LabelRef(loop))
-	MOVQ(w.request, avx512Temp)
-	TESTQ(avx512Temp, avx512Temp)
-	JE(LabelRef(loop))
-	Label(prefetching)
-	for u := range avx512Unroll {
-		prefetchPages(avx512Temp, n*u, n)
-		w.step(r, n, 4*u)
+// part goes into the midst of a round of steps: the first one has the steps that are not whole
+// rounds.
+func (w *avx512Program) part(r, n int, name string) {
+	first := avx512Temp
+	Label(name + "Part")
+	MOVQ(count, first)
+	ANDQ(Imm(avx512Unroll-1), first)
+	for i := 0; i < r; i += 3 {
+		at := avx512RowPointers[i/3]
+		LEAQ(Mem{Base: at, Index: first, Scale: 4, Disp: -4 * avx512Unroll}, at)
 	}
-	nextRequests(avx512Temp, n*avx512Unroll)
-	w.advance(r, avx512Unroll)
-	SUBQ(imm(avx512Unroll), count)
-	JGE(LabelRef(prefetching))
+	SUBQ(first, count)
+	ADDQ(Imm(avx512Unroll), count)
+	CMPQ(first, Imm(2))
+	if n > 1 {
+		MOVQ(w.requestNow, avx512Temp)
+	}
+	JB(LabelRef(tileLabel(name+"Step", 3)))
+	JE(LabelRef(tileLabel(name+"Step", 2)))
+	JMP(LabelRef(tileLabel(name+"Step", 1)))
+}
+
+// endPrefetching keeps the next address to prefetch. Only the first tile reads steps from memory,
+// and prefetches.
+func (w *avx512Program) endPrefetching() {
+	none := unique("noneRequested")
+	TESTQ(avx512Temp, avx512Temp)
+	JE(LabelRef(none))
 	MOVQ(avx512Temp, w.request)
-	JMP(LabelRef(tail))
+	MOVQ(I32(0), w.requestNow)
+	Label(none)
+}
+
+// requests prefetches a line for every one that a step reads. It stands outside of the loop, to
+// which it returns.
+func (w *avx512Program) requests(n int, name string) {
+	for u := range avx512Unroll {
+		Label(tileLabel(name+"Request", u))
+		prefetchPages(avx512Temp, n*u, n)
+		if u == avx512Unroll-1 {
+			nextRequests(avx512Temp, n*avx512Unroll)
+		}
+		JMP(LabelRef(tileLabel(name+"Requested", u)))
+	}
 }
 
 // step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
@@ -263,6 +277,10 @@ func (w *avx512Program) step(r, n, disp int) {
 		ADDQ(bStride, b1)
 	}
 	for i := range r {
+		if n == 1 {
+			VFMADD231PS_BCST(avx512Row(i, aStride, disp), zmm[avx512B], zmm[i])
+			continue
+		}
 		VBROADCASTSS(avx512Row(i, aStride, disp), zmm[avx512A])
 		for v := range n {
 			VFMADD231PS(zmm[avx512B+v], zmm[avx512A], zmm[i*n+v])
@@ -282,31 +300,18 @@ func (w *avx512Program) begin(r, n int) {
 		avx512Zero(r * n)
 		return
 	}
-	plain, overwrite, ready := unique("plain"), unique("overwrite"), unique("ready")
-	MOVQ(w.alpha, count)
-	CMPQ(count, imm(overwriteOutputs))
-	JE(LabelRef(overwrite))
-	MOVQ(w.cStride, avx512Temp)
-	pointAtRows(cPtr, avx512Temp, r)
-	CMPQ(count, imm(noAlpha))
-	JE(LabelRef(plain))
+	from, step, alpha := a0, avx512Temp, count
+	w.outputs.at(cPtr, w.cStride, from, step)
+	MOVQ(w.outputs.alpha, alpha)
 	for i := range r {
-		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, zmm[avx512A])
+		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, zmm[avx512A])
 		for v := range n {
-			VMULPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[avx512A], zmm[i*n+v])
+			VMULPS(Mem{Base: from, Disp: v * avx512Vector}, zmm[avx512A], zmm[i*n+v])
+		}
+		if i+1 < r {
+			ADDQ(step, from)
 		}
 	}
-	JMP(LabelRef(ready))
-	Label(plain)
-	for i := range r {
-		for v := range n {
-			VMOVUPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[i*n+v])
-		}
-	}
-	JMP(LabelRef(ready))
-	Label(overwrite)
-	avx512Zero(r * n)
-	Label(ready)
 }
 
 // avx512Zero clears the first n accumulators.
@@ -316,23 +321,15 @@ func avx512Zero(n int) {
 	}
 }
 
-// store leaves the bytes between rows of c in avx512Temp.
+// store leaves cPtr at the rows after these.
 func (w *avx512Program) store(r, n int) {
 	MOVQ(w.cStride, avx512Temp)
-	pointAtRows(cPtr, avx512Temp, r)
 	for i := range r {
 		for v := range n {
-			VMOVUPS(zmm[i*n+v], avx512Row(i, avx512Temp, v*avx512Vector))
+			VMOVUPS(zmm[i*n+v], Mem{Base: cPtr, Disp: v * avx512Vector})
 		}
+		ADDQ(avx512Temp, cPtr)
 	}
-}
-
-func (w *avx512Program) advanceAlpha(r int) {
-	skip := unique("noAlpha")
-	CMPQ(w.firstAlpha, imm(overwriteOutputs))
-	JBE(LabelRef(skip))
-	ADDQ(imm(4*r), w.alpha)
-	Label(skip)
 }
 
 func scoreAVX512Kernel() {
@@ -351,7 +348,6 @@ func scoreAVX512Kernel() {
 	SHLQ(Imm(6), avx512PanelStride)
 	MOVQ(U32(panelBytes), bStride)
 	MOVQ(I32(blockBytes), w.cStride)
-	MOVQ(I32(noAlpha), w.firstAlpha)
 	pointerOf(a0)
 	startPages(a0, a3, w.request)
 	w.emit()
@@ -371,14 +367,8 @@ func accumulateAVX512Kernel() {
 	MOVQ(a0, w.cStride)
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
-	Load(Param("alpha"), a0)
 	Load(Param("b"), b0)
-	used := unique("used")
-	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
-	JE(LabelRef(used))
-	MOVQ(U32(overwriteOutputs), a0)
-	Label(used)
-	MOVQ(a0, w.firstAlpha)
+	w.outputs.arguments(b0, a0)
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	MOVQ(a0, w.steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)
