@@ -6,123 +6,109 @@
 
 // func accumulateF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·accumulateF16AVX2(SB), NOSPLIT, $88-64
+TEXT ·accumulateF16AVX2(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
 	JE   used1
-	MOVQ $+1, 32(SP)
+	LEAQ zeros<>+0(SB), AX
 
 used1:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors3
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors2
+
+noFactors3:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors2:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few2
+	CMPQ    64(SP), $0x02
+	JG      few4
 	MOVQ    40(BX), AX
 
-few2:
-	ADDQ 16(SP), AX
+few4:
+	ADDQ 48(SP), AX
+	MOVQ AX, 88(SP)
+	CMPQ 64(SP), $0x01
+	JG   panels5End
+	CMPQ 104(SP), $0x00
+	JE   panels5End
+
+panels5:
+	CMPQ 56(SP), $0x04
+	JL   panels5End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
 	MOVQ AX, 72(SP)
-	CMPQ 48(SP), $0x01
-	JG   panels3End
-	CMPQ 80(SP), $0x00
-	JE   panels3End
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels3:
-	CMPQ 40(SP), $0x04
-	JL   panels3End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels3Tiles:
-	MOVQ 56(SP), CX
+panels5Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x01
-	JGE  panels3Rows1
-	JMP  panels3Next
+	JGE  panels5Rows1
+	JMP  panels5Next
 
-panels3Rows1:
+panels5Rows1:
 	// 1 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite5
-	JB           plain4
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop6Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          ready6
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
 
-plain4:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
+loop6Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop6Part
 
-ready6:
-	JMP begun7
-
-overwrite5:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-begun7:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile8
-	MOVQ 16(SP), R12
-
-firstTile8:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail10
-
-loop9:
+loop6:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Y10
@@ -144,6 +130,8 @@ loop9:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop6Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Y10
@@ -165,6 +153,8 @@ loop9:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop6Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Y10
@@ -186,6 +176,8 @@ loop9:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop6Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Y10
@@ -210,174 +202,112 @@ loop9:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop9
+	JG           loop6
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile7
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail10:
-	ADDQ         $0x04, CX
-	JE           end11
-	VBROADCASTSS (AX), Y10
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VCVTPH2PS    (BX)(R11*2), Y8
-	VCVTPH2PS    16(BX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (DX)(R11*2), Y8
-	VCVTPH2PS    16(DX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end11
-	VBROADCASTSS 4(AX), Y10
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VCVTPH2PS    (BX)(R11*2), Y8
-	VCVTPH2PS    16(BX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (DX)(R11*2), Y8
-	VCVTPH2PS    16(DX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end11
-	VBROADCASTSS 8(AX), Y10
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VCVTPH2PS    (BX)(R11*2), Y8
-	VCVTPH2PS    16(BX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    (DX)(R11*2), Y8
-	VCVTPH2PS    16(DX)(R11*2), Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
+laterTile7:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels5Tiles
 
-end11:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile12
-	MOVQ    R12, 72(SP)
-
-laterTile12:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha13
-	ADDQ $0x04, 24(SP)
-
-noAlpha13:
-	SUBQ $0x01, 56(SP)
-	JMP  panels3Tiles
-
-panels3Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels3
-
-panels3End:
-	CMPQ 48(SP), $0x03
-	JG   panels14End
-
-panels14:
-	CMPQ 40(SP), $0x02
-	JL   panels14End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels14Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x05
-	JGE  panels14Rows3
-	CMPQ CX, $0x04
-	JGE  panels14Rows2
-	CMPQ CX, $0x03
-	JGE  panels14Rows3
-	CMPQ CX, $0x02
-	JGE  panels14Rows2
-	CMPQ CX, $0x01
-	JGE  panels14Rows1
-	JMP  panels14Next
-
-panels14Rows1:
-	// 1 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite16
-	JB           plain15
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          ready17
-
-plain15:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-ready17:
-	JMP begun18
-
-overwrite16:
+loop6Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	JMP    loop6Begun
 
-begun18:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile19
-	MOVQ 16(SP), R12
+loop6Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop6Step3
+	JE   loop6Step2
+	JMP  loop6Step1
 
-firstTile19:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail21
+panels5Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels5
 
-loop20:
+panels5End:
+	CMPQ 64(SP), $0x03
+	JG   panels8End
+
+panels8:
+	CMPQ 56(SP), $0x02
+	JL   panels8End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels8Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x05
+	JGE  panels8Rows3
+	CMPQ CX, $0x04
+	JGE  panels8Rows2
+	CMPQ CX, $0x03
+	JGE  panels8Rows3
+	CMPQ CX, $0x02
+	JGE  panels8Rows2
+	CMPQ CX, $0x01
+	JGE  panels8Rows1
+	JMP  panels8Next
+
+panels8Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop9Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+
+loop9Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop9Part
+
+loop9:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y6
 	VCVTPH2PS    (BX), Y4
@@ -389,6 +319,8 @@ loop20:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop9Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y6
 	VCVTPH2PS    (BX), Y4
@@ -400,6 +332,8 @@ loop20:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop9Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y6
 	VCVTPH2PS    (BX), Y4
@@ -411,6 +345,8 @@ loop20:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop9Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y6
 	VCVTPH2PS    (BX), Y4
@@ -425,122 +361,73 @@ loop20:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop20
+	JG           loop9
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile10
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail21:
-	ADDQ         $0x04, CX
-	JE           end22
-	VBROADCASTSS (AX), Y6
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VCVTPH2PS    (BX)(R11*1), Y4
-	VCVTPH2PS    16(BX)(R11*1), Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end22
-	VBROADCASTSS 4(AX), Y6
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VCVTPH2PS    (BX)(R11*1), Y4
-	VCVTPH2PS    16(BX)(R11*1), Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end22
-	VBROADCASTSS 8(AX), Y6
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VCVTPH2PS    (BX)(R11*1), Y4
-	VCVTPH2PS    16(BX)(R11*1), Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
+laterTile10:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels8Tiles
 
-end22:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile23
-	MOVQ    R12, 72(SP)
-
-laterTile23:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha24
-	ADDQ $0x04, 24(SP)
-
-noAlpha24:
-	SUBQ $0x01, 56(SP)
-	JMP  panels14Tiles
-
-panels14Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite26
-	JB           plain25
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          ready27
-
-plain25:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-
-ready27:
-	JMP begun28
-
-overwrite26:
+loop9Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop9Begun
 
-begun28:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile29
-	MOVQ 16(SP), R12
+loop9Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop9Step3
+	JE   loop9Step2
+	JMP  loop9Step1
 
-firstTile29:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail31
+panels8Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop11Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
 
-loop30:
+loop11Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop11Part
+
+loop11:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
@@ -557,6 +444,8 @@ loop30:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop11Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -573,6 +462,8 @@ loop30:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop11Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
@@ -589,6 +480,8 @@ loop30:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop11Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -608,128 +501,33 @@ loop30:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop30
+	JG           loop11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile12
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail31:
-	ADDQ         $0x04, CX
-	JE           end32
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end32
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end32
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VCVTPH2PS    (BX)(R11*1), Y8
-	VCVTPH2PS    16(BX)(R11*1), Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
+laterTile12:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels8Tiles
 
-end32:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile33
-	MOVQ    R12, 72(SP)
-
-laterTile33:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha34
-	ADDQ $0x08, 24(SP)
-
-noAlpha34:
-	SUBQ $0x02, 56(SP)
-	JMP  panels14Tiles
-
-panels14Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite36
-	JB           plain35
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          ready37
-
-plain35:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-
-ready37:
-	JMP begun38
-
-overwrite36:
+loop11Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -738,26 +536,53 @@ overwrite36:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop11Begun
 
-begun38:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile39
-	MOVQ 16(SP), R12
+loop11Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop11Step3
+	JE   loop11Step2
+	JMP  loop11Step1
 
-firstTile39:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail41
+panels8Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop13Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
 
-loop40:
+loop13Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop13Part
+
+loop13:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -782,6 +607,8 @@ loop40:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop13Step1:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -806,6 +633,8 @@ loop40:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop13Step2:
 	PREFETCHT0   128(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -830,6 +659,8 @@ loop40:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop13Step3:
 	PREFETCHT0   192(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -857,200 +688,133 @@ loop40:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop40
+	JG           loop13
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      Y11, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile14
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail41:
-	ADDQ         $0x04, CX
-	JE           end42
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VCVTPH2PS    (BX)(R11*1), Y12
-	VCVTPH2PS    16(BX)(R11*1), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end42
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VCVTPH2PS    (BX)(R11*1), Y12
-	VCVTPH2PS    16(BX)(R11*1), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end42
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VCVTPH2PS    (BX)(R11*1), Y12
-	VCVTPH2PS    16(BX)(R11*1), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
+laterTile14:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels8Tiles
 
-end42:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile43
-	MOVQ    R12, 72(SP)
-
-laterTile43:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha44
-	ADDQ $0x0c, 24(SP)
-
-noAlpha44:
-	SUBQ $0x03, 56(SP)
-	JMP  panels14Tiles
-
-panels14Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels14
-
-panels14End:
-panels45:
-	CMPQ 40(SP), $0x01
-	JL   panels45End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels45Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0b
-	JGE  panels45Rows6
-	CMPQ CX, $0x09
-	JGE  panels45Rows5
-	CMPQ CX, $0x07
-	JGE  panels45Rows4
-	CMPQ CX, $0x06
-	JGE  panels45Rows6
-	CMPQ CX, $0x05
-	JGE  panels45Rows5
-	CMPQ CX, $0x04
-	JGE  panels45Rows4
-	CMPQ CX, $0x03
-	JGE  panels45Rows3
-	CMPQ CX, $0x02
-	JGE  panels45Rows2
-	CMPQ CX, $0x01
-	JGE  panels45Rows1
-	JMP  panels45Next
-
-panels45Rows1:
-	// 1 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite47
-	JB           plain46
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	JMP          ready48
-
-plain46:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-ready48:
-	JMP begun49
-
-overwrite47:
+loop13Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop13Begun
 
-begun49:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile50
-	MOVQ 16(SP), R12
+loop13Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop13Step3
+	JE   loop13Step2
+	JMP  loop13Step1
 
-firstTile50:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail52
+panels8Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels8
 
-loop51:
+panels8End:
+panels15:
+	CMPQ 56(SP), $0x01
+	JL   panels15End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels15Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0b
+	JGE  panels15Rows6
+	CMPQ CX, $0x09
+	JGE  panels15Rows5
+	CMPQ CX, $0x07
+	JGE  panels15Rows4
+	CMPQ CX, $0x06
+	JGE  panels15Rows6
+	CMPQ CX, $0x05
+	JGE  panels15Rows5
+	CMPQ CX, $0x04
+	JGE  panels15Rows4
+	CMPQ CX, $0x03
+	JGE  panels15Rows3
+	CMPQ CX, $0x02
+	JGE  panels15Rows2
+	CMPQ CX, $0x01
+	JGE  panels15Rows1
+	JMP  panels15Next
+
+panels15Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop16Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+
+loop16Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop16Part
+
+loop16:
 	VBROADCASTSS (AX), Y4
 	VCVTPH2PS    (BX), Y2
 	VCVTPH2PS    16(BX), Y3
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop16Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y4
 	VCVTPH2PS    (BX), Y2
@@ -1058,12 +822,16 @@ loop51:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop16Step2:
 	VBROADCASTSS 8(AX), Y4
 	VCVTPH2PS    (BX), Y2
 	VCVTPH2PS    16(BX), Y3
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop16Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y4
 	VCVTPH2PS    (BX), Y2
@@ -1074,96 +842,65 @@ loop51:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop51
+	JG           loop16
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile17
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail52:
-	ADDQ         $0x04, CX
-	JE           end53
-	VBROADCASTSS (AX), Y4
-	VCVTPH2PS    (BX), Y2
-	VCVTPH2PS    16(BX), Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end53
-	VBROADCASTSS 4(AX), Y4
-	VCVTPH2PS    (BX), Y2
-	VCVTPH2PS    16(BX), Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end53
-	VBROADCASTSS 8(AX), Y4
-	VCVTPH2PS    (BX), Y2
-	VCVTPH2PS    16(BX), Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+laterTile17:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels15Tiles
 
-end53:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile54
-	MOVQ    R12, 72(SP)
-
-laterTile54:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha55
-	ADDQ $0x04, 24(SP)
-
-noAlpha55:
-	SUBQ $0x01, 56(SP)
-	JMP  panels45Tiles
-
-panels45Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite57
-	JB           plain56
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          ready58
-
-plain56:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-
-ready58:
-	JMP begun59
-
-overwrite57:
+loop16Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	JMP    loop16Begun
 
-begun59:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile60
-	MOVQ 16(SP), R12
+loop16Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop16Step3
+	JE   loop16Step2
+	JMP  loop16Step1
 
-firstTile60:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail62
+panels15Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop18Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
 
-loop61:
+loop18Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop18Part
+
+loop18:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VCVTPH2PS    (BX), Y4
@@ -1173,6 +910,8 @@ loop61:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop18Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
@@ -1183,6 +922,8 @@ loop61:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop18Step2:
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VCVTPH2PS    (BX), Y4
@@ -1192,6 +933,8 @@ loop61:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop18Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -1205,116 +948,74 @@ loop61:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop61
+	JG           loop18
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile19
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail62:
-	ADDQ         $0x04, CX
-	JE           end63
-	VBROADCASTSS (AX), Y6
-	VBROADCASTSS (AX)(R9*1), Y7
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end63
-	VBROADCASTSS 4(AX), Y6
-	VBROADCASTSS 4(AX)(R9*1), Y7
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end63
-	VBROADCASTSS 8(AX), Y6
-	VBROADCASTSS 8(AX)(R9*1), Y7
-	VCVTPH2PS    (BX), Y4
-	VCVTPH2PS    16(BX), Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
+laterTile19:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels15Tiles
 
-end63:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile64
-	MOVQ    R12, 72(SP)
-
-laterTile64:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha65
-	ADDQ $0x08, 24(SP)
-
-noAlpha65:
-	SUBQ $0x02, 56(SP)
-	JMP  panels45Tiles
-
-panels45Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite67
-	JB           plain66
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          ready68
-
-plain66:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-
-ready68:
-	JMP begun69
-
-overwrite67:
+loop18Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	JMP    loop18Begun
 
-begun69:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile70
-	MOVQ 16(SP), R12
+loop18Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop18Step3
+	JE   loop18Step2
+	JMP  loop18Step1
 
-firstTile70:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail72
+panels15Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop20Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
 
-loop71:
+loop20Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop20Part
+
+loop20:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -1327,6 +1028,8 @@ loop71:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop20Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
@@ -1340,6 +1043,8 @@ loop71:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop20Step2:
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -1352,6 +1057,8 @@ loop71:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop20Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -1368,140 +1075,85 @@ loop71:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop71
+	JG           loop20
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile21
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail72:
-	ADDQ         $0x04, CX
-	JE           end73
-	VBROADCASTSS (AX), Y8
-	VBROADCASTSS (AX)(R9*1), Y9
-	VBROADCASTSS (AX)(R9*2), Y10
-	VCVTPH2PS    (BX), Y6
-	VCVTPH2PS    16(BX), Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end73
-	VBROADCASTSS 4(AX), Y8
-	VBROADCASTSS 4(AX)(R9*1), Y9
-	VBROADCASTSS 4(AX)(R9*2), Y10
-	VCVTPH2PS    (BX), Y6
-	VCVTPH2PS    16(BX), Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end73
-	VBROADCASTSS 8(AX), Y8
-	VBROADCASTSS 8(AX)(R9*1), Y9
-	VBROADCASTSS 8(AX)(R9*2), Y10
-	VCVTPH2PS    (BX), Y6
-	VCVTPH2PS    16(BX), Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
+laterTile21:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels15Tiles
 
-end73:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile74
-	MOVQ    R12, 72(SP)
-
-laterTile74:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha75
-	ADDQ $0x0c, 24(SP)
-
-noAlpha75:
-	SUBQ $0x03, 56(SP)
-	JMP  panels45Tiles
-
-panels45Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite77
-	JB           plain76
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          ready78
-
-plain76:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-
-ready78:
-	JMP begun79
-
-overwrite77:
+loop20Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop20Begun
 
-begun79:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile80
-	MOVQ 16(SP), R12
+loop20Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop20Step3
+	JE   loop20Step2
+	JMP  loop20Step1
 
-firstTile80:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail82
+panels15Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop22Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
 
-loop81:
+loop22Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop22Part
+
+loop22:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -1517,6 +1169,8 @@ loop81:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop22Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -1533,6 +1187,8 @@ loop81:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop22Step2:
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -1548,6 +1204,8 @@ loop81:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop22Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -1568,134 +1226,35 @@ loop81:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop81
+	JG           loop22
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile23
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail82:
-	ADDQ         $0x04, CX
-	JE           end83
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VBROADCASTSS (AX)(R9*2), Y12
-	VBROADCASTSS (R13), Y13
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end83
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VBROADCASTSS 4(R13), Y13
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end83
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VBROADCASTSS 8(R13), Y13
-	VCVTPH2PS    (BX), Y8
-	VCVTPH2PS    16(BX), Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
+laterTile23:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels15Tiles
 
-end83:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile84
-	MOVQ    R12, 72(SP)
-
-laterTile84:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha85
-	ADDQ $0x10, 24(SP)
-
-noAlpha85:
-	SUBQ $0x04, 56(SP)
-	JMP  panels45Tiles
-
-panels45Rows5:
-	// 5 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite87
-	JB           plain86
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          ready88
-
-plain86:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-
-ready88:
-	JMP begun89
-
-overwrite87:
+loop22Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1704,26 +1263,58 @@ overwrite87:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
+	JMP    loop22Begun
 
-begun89:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile90
-	MOVQ 16(SP), R12
+loop22Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop22Step3
+	JE   loop22Step2
+	JMP  loop22Step1
 
-firstTile90:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail92
+panels15Rows5:
+	// 5 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop24Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
 
-loop91:
+loop24Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop24Part
+
+loop24:
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -1742,6 +1333,8 @@ loop91:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop24Step1:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
@@ -1761,6 +1354,8 @@ loop91:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop24Step2:
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
 	VBROADCASTSS 8(AX), Y12
@@ -1779,6 +1374,8 @@ loop91:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop24Step3:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
@@ -1802,152 +1399,38 @@ loop91:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop91
+	JG           loop24
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile25
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail92:
-	ADDQ         $0x04, CX
-	JE           end93
-	VCVTPH2PS    (BX), Y10
-	VCVTPH2PS    16(BX), Y11
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end93
-	VCVTPH2PS    (BX), Y10
-	VCVTPH2PS    16(BX), Y11
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 4(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end93
-	VCVTPH2PS    (BX), Y10
-	VCVTPH2PS    16(BX), Y11
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 8(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
+laterTile25:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels15Tiles
 
-end93:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile94
-	MOVQ    R12, 72(SP)
-
-laterTile94:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha95
-	ADDQ $0x14, 24(SP)
-
-noAlpha95:
-	SUBQ $0x05, 56(SP)
-	JMP  panels45Tiles
-
-panels45Rows6:
-	// 6 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite97
-	JB           plain96
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          ready98
-
-plain96:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-
-ready98:
-	JMP begun99
-
-overwrite97:
+loop24Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1958,26 +1441,62 @@ overwrite97:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop24Begun
 
-begun99:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile100
-	MOVQ 16(SP), R12
+loop24Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop24Step3
+	JE   loop24Step2
+	JMP  loop24Step1
 
-firstTile100:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail102
+panels15Rows6:
+	// 6 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop26Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Y14
+	VMULPS       (AX), Y14, Y10
+	VMULPS       32(AX), Y14, Y11
 
-loop101:
+loop26Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop26Part
+
+loop26:
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -1999,6 +1518,8 @@ loop101:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop26Step1:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -2021,6 +1542,8 @@ loop101:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop26Step2:
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
 	VBROADCASTSS 8(AX), Y14
@@ -2042,6 +1565,8 @@ loop101:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop26Step3:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -2068,256 +1593,336 @@ loop101:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop101
+	JG           loop26
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile27
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail102:
-	ADDQ         $0x04, CX
-	JE           end103
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end103
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end103
-	VCVTPH2PS    (BX), Y12
-	VCVTPH2PS    16(BX), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
+laterTile27:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels15Tiles
 
-end103:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	VMOVUPS Y10, (AX)(R8*2)
-	VMOVUPS Y11, 32(AX)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile104
-	MOVQ    R12, 72(SP)
+loop26Zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop26Begun
 
-laterTile104:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha105
-	ADDQ $0x18, 24(SP)
+loop26Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop26Step3
+	JE   loop26Step2
+	JMP  loop26Step1
 
-noAlpha105:
-	SUBQ $0x06, 56(SP)
-	JMP  panels45Tiles
-
-panels45Next:
-	ADDQ   $0x40, (SP)
+panels15Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels45
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels15
 
-panels45End:
+panels15End:
 	VZEROUPPER
 	RET
 
+DATA zeros<>+0(SB)/4, $0x00000000
+DATA zeros<>+4(SB)/4, $0x00000000
+DATA zeros<>+8(SB)/4, $0x00000000
+DATA zeros<>+12(SB)/4, $0x00000000
+DATA zeros<>+16(SB)/4, $0x00000000
+DATA zeros<>+20(SB)/4, $0x00000000
+DATA zeros<>+24(SB)/4, $0x00000000
+DATA zeros<>+28(SB)/4, $0x00000000
+DATA zeros<>+32(SB)/4, $0x00000000
+DATA zeros<>+36(SB)/4, $0x00000000
+DATA zeros<>+40(SB)/4, $0x00000000
+DATA zeros<>+44(SB)/4, $0x00000000
+DATA zeros<>+48(SB)/4, $0x00000000
+DATA zeros<>+52(SB)/4, $0x00000000
+DATA zeros<>+56(SB)/4, $0x00000000
+DATA zeros<>+60(SB)/4, $0x00000000
+DATA zeros<>+64(SB)/4, $0x00000000
+DATA zeros<>+68(SB)/4, $0x00000000
+DATA zeros<>+72(SB)/4, $0x00000000
+DATA zeros<>+76(SB)/4, $0x00000000
+DATA zeros<>+80(SB)/4, $0x00000000
+DATA zeros<>+84(SB)/4, $0x00000000
+DATA zeros<>+88(SB)/4, $0x00000000
+DATA zeros<>+92(SB)/4, $0x00000000
+DATA zeros<>+96(SB)/4, $0x00000000
+DATA zeros<>+100(SB)/4, $0x00000000
+DATA zeros<>+104(SB)/4, $0x00000000
+DATA zeros<>+108(SB)/4, $0x00000000
+DATA zeros<>+112(SB)/4, $0x00000000
+DATA zeros<>+116(SB)/4, $0x00000000
+DATA zeros<>+120(SB)/4, $0x00000000
+DATA zeros<>+124(SB)/4, $0x00000000
+DATA zeros<>+128(SB)/4, $0x00000000
+DATA zeros<>+132(SB)/4, $0x00000000
+DATA zeros<>+136(SB)/4, $0x00000000
+DATA zeros<>+140(SB)/4, $0x00000000
+DATA zeros<>+144(SB)/4, $0x00000000
+DATA zeros<>+148(SB)/4, $0x00000000
+DATA zeros<>+152(SB)/4, $0x00000000
+DATA zeros<>+156(SB)/4, $0x00000000
+DATA zeros<>+160(SB)/4, $0x00000000
+DATA zeros<>+164(SB)/4, $0x00000000
+DATA zeros<>+168(SB)/4, $0x00000000
+DATA zeros<>+172(SB)/4, $0x00000000
+DATA zeros<>+176(SB)/4, $0x00000000
+DATA zeros<>+180(SB)/4, $0x00000000
+DATA zeros<>+184(SB)/4, $0x00000000
+DATA zeros<>+188(SB)/4, $0x00000000
+DATA zeros<>+192(SB)/4, $0x00000000
+DATA zeros<>+196(SB)/4, $0x00000000
+DATA zeros<>+200(SB)/4, $0x00000000
+DATA zeros<>+204(SB)/4, $0x00000000
+DATA zeros<>+208(SB)/4, $0x00000000
+DATA zeros<>+212(SB)/4, $0x00000000
+DATA zeros<>+216(SB)/4, $0x00000000
+DATA zeros<>+220(SB)/4, $0x00000000
+DATA zeros<>+224(SB)/4, $0x00000000
+DATA zeros<>+228(SB)/4, $0x00000000
+DATA zeros<>+232(SB)/4, $0x00000000
+DATA zeros<>+236(SB)/4, $0x00000000
+DATA zeros<>+240(SB)/4, $0x00000000
+DATA zeros<>+244(SB)/4, $0x00000000
+DATA zeros<>+248(SB)/4, $0x00000000
+DATA zeros<>+252(SB)/4, $0x00000000
+DATA zeros<>+256(SB)/4, $0x00000000
+DATA zeros<>+260(SB)/4, $0x00000000
+DATA zeros<>+264(SB)/4, $0x00000000
+DATA zeros<>+268(SB)/4, $0x00000000
+DATA zeros<>+272(SB)/4, $0x00000000
+DATA zeros<>+276(SB)/4, $0x00000000
+DATA zeros<>+280(SB)/4, $0x00000000
+DATA zeros<>+284(SB)/4, $0x00000000
+DATA zeros<>+288(SB)/4, $0x00000000
+DATA zeros<>+292(SB)/4, $0x00000000
+DATA zeros<>+296(SB)/4, $0x00000000
+DATA zeros<>+300(SB)/4, $0x00000000
+DATA zeros<>+304(SB)/4, $0x00000000
+DATA zeros<>+308(SB)/4, $0x00000000
+DATA zeros<>+312(SB)/4, $0x00000000
+DATA zeros<>+316(SB)/4, $0x00000000
+DATA zeros<>+320(SB)/4, $0x00000000
+DATA zeros<>+324(SB)/4, $0x00000000
+DATA zeros<>+328(SB)/4, $0x00000000
+DATA zeros<>+332(SB)/4, $0x00000000
+DATA zeros<>+336(SB)/4, $0x00000000
+DATA zeros<>+340(SB)/4, $0x00000000
+DATA zeros<>+344(SB)/4, $0x00000000
+DATA zeros<>+348(SB)/4, $0x00000000
+DATA zeros<>+352(SB)/4, $0x00000000
+DATA zeros<>+356(SB)/4, $0x00000000
+DATA zeros<>+360(SB)/4, $0x00000000
+DATA zeros<>+364(SB)/4, $0x00000000
+DATA zeros<>+368(SB)/4, $0x00000000
+DATA zeros<>+372(SB)/4, $0x00000000
+DATA zeros<>+376(SB)/4, $0x00000000
+DATA zeros<>+380(SB)/4, $0x00000000
+DATA zeros<>+384(SB)/4, $0x00000000
+DATA zeros<>+388(SB)/4, $0x00000000
+DATA zeros<>+392(SB)/4, $0x00000000
+DATA zeros<>+396(SB)/4, $0x00000000
+DATA zeros<>+400(SB)/4, $0x00000000
+DATA zeros<>+404(SB)/4, $0x00000000
+DATA zeros<>+408(SB)/4, $0x00000000
+DATA zeros<>+412(SB)/4, $0x00000000
+DATA zeros<>+416(SB)/4, $0x00000000
+DATA zeros<>+420(SB)/4, $0x00000000
+DATA zeros<>+424(SB)/4, $0x00000000
+DATA zeros<>+428(SB)/4, $0x00000000
+DATA zeros<>+432(SB)/4, $0x00000000
+DATA zeros<>+436(SB)/4, $0x00000000
+DATA zeros<>+440(SB)/4, $0x00000000
+DATA zeros<>+444(SB)/4, $0x00000000
+DATA zeros<>+448(SB)/4, $0x00000000
+DATA zeros<>+452(SB)/4, $0x00000000
+DATA zeros<>+456(SB)/4, $0x00000000
+DATA zeros<>+460(SB)/4, $0x00000000
+DATA zeros<>+464(SB)/4, $0x00000000
+DATA zeros<>+468(SB)/4, $0x00000000
+DATA zeros<>+472(SB)/4, $0x00000000
+DATA zeros<>+476(SB)/4, $0x00000000
+DATA zeros<>+480(SB)/4, $0x00000000
+DATA zeros<>+484(SB)/4, $0x00000000
+DATA zeros<>+488(SB)/4, $0x00000000
+DATA zeros<>+492(SB)/4, $0x00000000
+DATA zeros<>+496(SB)/4, $0x00000000
+DATA zeros<>+500(SB)/4, $0x00000000
+DATA zeros<>+504(SB)/4, $0x00000000
+DATA zeros<>+508(SB)/4, $0x00000000
+GLOBL zeros<>(SB), RODATA|NOPTR, $512
+
+DATA ones<>+0(SB)/4, $0x3f800000
+DATA ones<>+4(SB)/4, $0x3f800000
+DATA ones<>+8(SB)/4, $0x3f800000
+DATA ones<>+12(SB)/4, $0x3f800000
+DATA ones<>+16(SB)/4, $0x3f800000
+DATA ones<>+20(SB)/4, $0x3f800000
+DATA ones<>+24(SB)/4, $0x3f800000
+DATA ones<>+28(SB)/4, $0x3f800000
+DATA ones<>+32(SB)/4, $0x3f800000
+DATA ones<>+36(SB)/4, $0x3f800000
+DATA ones<>+40(SB)/4, $0x3f800000
+DATA ones<>+44(SB)/4, $0x3f800000
+GLOBL ones<>(SB), RODATA|NOPTR, $48
+
 // func accumulateF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateF16AVX512(SB), NOSPLIT, $88-64
+TEXT ·accumulateF16AVX512(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used106
-	MOVQ $+1, 32(SP)
+	JE   used28
+	LEAQ zeros<>+0(SB), AX
 
-used106:
+used28:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors30
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors29
+
+noFactors30:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors29:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few107
+	CMPQ    64(SP), $0x02
+	JG      few31
 	MOVQ    40(BX), AX
 
-few107:
-	ADDQ 16(SP), AX
+few31:
+	ADDQ 48(SP), AX
+	MOVQ AX, 88(SP)
+	CMPQ 64(SP), $0x04
+	JG   panels32End
+
+panels32:
+	CMPQ 56(SP), $0x04
+	JL   panels32End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
 	MOVQ AX, 72(SP)
-	CMPQ 48(SP), $0x04
-	JG   panels108End
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels108:
-	CMPQ 40(SP), $0x04
-	JL   panels108End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels108Tiles:
-	MOVQ 56(SP), CX
+panels32Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels108Rows4
+	JGE  panels32Rows4
 	CMPQ CX, $0x05
-	JGE  panels108Rows3
+	JGE  panels32Rows3
 	CMPQ CX, $0x04
-	JGE  panels108Rows4
+	JGE  panels32Rows4
 	CMPQ CX, $0x03
-	JGE  panels108Rows3
+	JGE  panels32Rows3
 	CMPQ CX, $0x02
-	JGE  panels108Rows2
-	JMP  panels108Next
+	JGE  panels32Rows2
+	JMP  panels32Next
 
-panels108Rows2:
+panels32Rows2:
 	// 2 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite110
-	JB           plain109
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop33Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
 	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	JMP          ready111
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
 
-plain109:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
+loop33Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop33Part
 
-ready111:
-	JMP begun112
-
-overwrite110:
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-
-begun112:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile113
-	MOVQ 16(SP), R12
-
-firstTile113:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail115
-
-loop114:
+loop33:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z25
@@ -2336,6 +1941,8 @@ loop114:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop33Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z25
@@ -2354,6 +1961,8 @@ loop114:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop33Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z25
@@ -2372,6 +1981,8 @@ loop114:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop33Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z25
@@ -2393,130 +2004,33 @@ loop114:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop114
+	JG           loop33
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile34
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail115:
-	ADDQ         $0x04, CX
-	JE           end116
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VCVTPH2PS    (BX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VCVTPH2PS    (DX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end116
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VCVTPH2PS    (BX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VCVTPH2PS    (DX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end116
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VCVTPH2PS    (BX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VCVTPH2PS    (DX)(R11*2), Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
+laterTile34:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels32Tiles
 
-end116:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile117
-	MOVQ    R12, 72(SP)
-
-laterTile117:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha118
-	ADDQ $0x08, 24(SP)
-
-noAlpha118:
-	SUBQ $0x02, 56(SP)
-	JMP  panels108Tiles
-
-panels108Rows3:
-	// 3 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite120
-	JB           plain119
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z24
-	VMULPS       64(DI)(R8*2), Z12, Z25
-	VMULPS       128(DI)(R8*2), Z12, Z26
-	VMULPS       192(DI)(R8*2), Z12, Z27
-	JMP          ready121
-
-plain119:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-
-ready121:
-	JMP begun122
-
-overwrite120:
+loop33Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2525,27 +2039,54 @@ overwrite120:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop33Begun
 
-begun122:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile123
-	MOVQ 16(SP), R12
+loop33Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop33Step3
+	JE   loop33Step2
+	JMP  loop33Step1
 
-firstTile123:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail125
+panels32Rows3:
+	// 3 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop35Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
 
-loop124:
+loop35Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop35Part
+
+loop35:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z29
@@ -2569,6 +2110,8 @@ loop124:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop35Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z29
@@ -2592,6 +2135,8 @@ loop124:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop35Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z29
@@ -2615,6 +2160,8 @@ loop124:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop35Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z29
@@ -2641,162 +2188,38 @@ loop124:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop124
+	JG           loop35
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	VMOVUPS      Z26, 128(DI)
+	VMOVUPS      Z27, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile36
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail125:
-	ADDQ         $0x04, CX
-	JE           end126
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VCVTPH2PS    (BX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VCVTPH2PS    (DX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end126
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VCVTPH2PS    (BX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VCVTPH2PS    (DX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end126
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VCVTPH2PS    (BX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VCVTPH2PS    (DX)(R11*2), Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
+laterTile36:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels32Tiles
 
-end126:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile127
-	MOVQ    R12, 72(SP)
-
-laterTile127:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha128
-	ADDQ $0x0c, 24(SP)
-
-noAlpha128:
-	SUBQ $0x03, 56(SP)
-	JMP  panels108Tiles
-
-panels108Rows4:
-	// 4 rows × 64 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite130
-	JB           plain129
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z24
-	VMULPS       64(DI)(R8*2), Z12, Z25
-	VMULPS       128(DI)(R8*2), Z12, Z26
-	VMULPS       192(DI)(R8*2), Z12, Z27
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	VMULPS       128(AX), Z12, Z30
-	VMULPS       192(AX), Z12, Z31
-	JMP          ready131
-
-plain129:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-	VMOVUPS (AX), Z28
-	VMOVUPS 64(AX), Z29
-	VMOVUPS 128(AX), Z30
-	VMOVUPS 192(AX), Z31
-
-ready131:
-	JMP begun132
-
-overwrite130:
+loop35Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2809,29 +2232,62 @@ overwrite130:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop35Begun
 
-begun132:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile133
-	MOVQ 16(SP), R12
+loop35Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop35Step3
+	JE   loop35Step2
+	JMP  loop35Step1
 
-firstTile133:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail135
+panels32Rows4:
+	// 4 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop37Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	VMULPS       128(AX), Z12, Z30
+	VMULPS       192(AX), Z12, Z31
 
-loop134:
+loop37Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop37Part
+
+loop37:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z1
@@ -2860,6 +2316,8 @@ loop134:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop37Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z1
@@ -2888,6 +2346,8 @@ loop134:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop37Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z1
@@ -2916,6 +2376,8 @@ loop134:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop37Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z1
@@ -2948,221 +2410,143 @@ loop134:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop134
+	JG           loop37
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	VMOVUPS      Z26, 128(DI)
+	VMOVUPS      Z27, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	VMOVUPS      Z30, 128(DI)
+	VMOVUPS      Z31, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile38
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail135:
-	ADDQ         $0x04, CX
-	JE           end136
-	VBROADCASTSS (AX), Z1
-	VBROADCASTSS (AX)(R9*1), Z2
-	VBROADCASTSS (AX)(R9*2), Z3
-	VBROADCASTSS (R13), Z4
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VCVTPH2PS    (BX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VCVTPH2PS    (DX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end136
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 4(AX)(R9*1), Z2
-	VBROADCASTSS 4(AX)(R9*2), Z3
-	VBROADCASTSS 4(R13), Z4
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VCVTPH2PS    (BX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VCVTPH2PS    (DX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end136
-	VBROADCASTSS 8(AX), Z1
-	VBROADCASTSS 8(AX)(R9*1), Z2
-	VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VCVTPH2PS    (BX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VCVTPH2PS    (DX)(R11*2), Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
+laterTile38:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels32Tiles
 
-end136:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	VMOVUPS Z28, (AX)
-	VMOVUPS Z29, 64(AX)
-	VMOVUPS Z30, 128(AX)
-	VMOVUPS Z31, 192(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile137
-	MOVQ    R12, 72(SP)
-
-laterTile137:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha138
-	ADDQ $0x10, 24(SP)
-
-noAlpha138:
-	SUBQ $0x04, 56(SP)
-	JMP  panels108Tiles
-
-panels108Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels108
-
-panels108End:
-panels139:
-	CMPQ 40(SP), $0x02
-	JL   panels139End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels139Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0f
-	JGE  panels139Rows8
-	CMPQ CX, $0x0d
-	JGE  panels139Rows7
-	CMPQ CX, $0x0b
-	JGE  panels139Rows6
-	CMPQ CX, $0x09
-	JGE  panels139Rows5
-	CMPQ CX, $0x08
-	JGE  panels139Rows8
-	CMPQ CX, $0x07
-	JGE  panels139Rows7
-	CMPQ CX, $0x06
-	JGE  panels139Rows6
-	CMPQ CX, $0x05
-	JGE  panels139Rows5
-	CMPQ CX, $0x04
-	JGE  panels139Rows4
-	CMPQ CX, $0x03
-	JGE  panels139Rows3
-	CMPQ CX, $0x02
-	JGE  panels139Rows2
-	JMP  panels139Next
-
-panels139Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite141
-	JB           plain140
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	JMP          ready142
-
-plain140:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-
-ready142:
-	JMP begun143
-
-overwrite141:
+loop37Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop37Begun
 
-begun143:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile144
-	MOVQ 16(SP), R12
+loop37Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop37Step3
+	JE   loop37Step2
+	JMP  loop37Step1
 
-firstTile144:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail146
+panels32Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels32
 
-loop145:
+panels32End:
+panels39:
+	CMPQ 56(SP), $0x02
+	JL   panels39End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels39Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0f
+	JGE  panels39Rows8
+	CMPQ CX, $0x0d
+	JGE  panels39Rows7
+	CMPQ CX, $0x0b
+	JGE  panels39Rows6
+	CMPQ CX, $0x09
+	JGE  panels39Rows5
+	CMPQ CX, $0x08
+	JGE  panels39Rows8
+	CMPQ CX, $0x07
+	JGE  panels39Rows7
+	CMPQ CX, $0x06
+	JGE  panels39Rows6
+	CMPQ CX, $0x05
+	JGE  panels39Rows5
+	CMPQ CX, $0x04
+	JGE  panels39Rows4
+	CMPQ CX, $0x03
+	JGE  panels39Rows3
+	CMPQ CX, $0x02
+	JGE  panels39Rows2
+	JMP  panels39Next
+
+panels39Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop40Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+
+loop40Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop40Part
+
+loop40:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
@@ -3173,6 +2557,8 @@ loop145:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop40Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -3183,6 +2569,8 @@ loop145:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop40Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
@@ -3193,6 +2581,8 @@ loop145:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop40Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -3206,116 +2596,74 @@ loop145:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop145
+	JG           loop40
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile41
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail146:
-	ADDQ         $0x04, CX
-	JE           end147
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VCVTPH2PS    (BX)(R11*1), Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end147
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VCVTPH2PS    (BX)(R11*1), Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end147
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VCVTPH2PS    (BX)(R11*1), Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
+laterTile41:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels39Tiles
 
-end147:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile148
-	MOVQ    R12, 72(SP)
-
-laterTile148:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha149
-	ADDQ $0x08, 24(SP)
-
-noAlpha149:
-	SUBQ $0x02, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite151
-	JB           plain150
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	JMP          ready152
-
-plain150:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-
-ready152:
-	JMP begun153
-
-overwrite151:
+loop40Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
+	JMP    loop40Begun
 
-begun153:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile154
-	MOVQ 16(SP), R12
+loop40Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop40Step3
+	JE   loop40Step2
+	JMP  loop40Step1
 
-firstTile154:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail156
+panels39Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop42Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
 
-loop155:
+loop42Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop42Part
+
+loop42:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
@@ -3329,6 +2677,8 @@ loop155:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop42Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -3342,6 +2692,8 @@ loop155:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop42Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
@@ -3355,6 +2707,8 @@ loop155:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop42Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -3371,140 +2725,85 @@ loop155:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop155
+	JG           loop42
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile43
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail156:
-	ADDQ         $0x04, CX
-	JE           end157
-	VBROADCASTSS (AX), Z23
-	VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25
-	VCVTPH2PS    (BX), Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VCVTPH2PS    (BX)(R11*1), Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end157
-	VBROADCASTSS 4(AX), Z23
-	VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25
-	VCVTPH2PS    (BX), Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VCVTPH2PS    (BX)(R11*1), Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end157
-	VBROADCASTSS 8(AX), Z23
-	VBROADCASTSS 8(AX)(R9*1), Z24
-	VBROADCASTSS 8(AX)(R9*2), Z25
-	VCVTPH2PS    (BX), Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VCVTPH2PS    (BX)(R11*1), Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
+laterTile43:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels39Tiles
 
-end157:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile158
-	MOVQ    R12, 72(SP)
-
-laterTile158:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha159
-	ADDQ $0x0c, 24(SP)
-
-noAlpha159:
-	SUBQ $0x03, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows4:
-	// 4 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite161
-	JB           plain160
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	JMP          ready162
-
-plain160:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-
-ready162:
-	JMP begun163
-
-overwrite161:
+loop42Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
+	JMP    loop42Begun
 
-begun163:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile164
-	MOVQ 16(SP), R12
+loop42Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop42Step3
+	JE   loop42Step2
+	JMP  loop42Step1
 
-firstTile164:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail166
+panels39Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop44Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
 
-loop165:
+loop44Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop44Part
+
+loop44:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -3521,6 +2820,8 @@ loop165:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop44Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -3537,6 +2838,8 @@ loop165:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop44Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -3553,6 +2856,8 @@ loop165:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop44Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -3573,134 +2878,35 @@ loop165:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop165
+	JG           loop44
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile45
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail166:
-	ADDQ         $0x04, CX
-	JE           end167
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VBROADCASTSS (AX)(R9*2), Z27
-	VBROADCASTSS (R13), Z28
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end167
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VBROADCASTSS 4(AX)(R9*2), Z27
-	VBROADCASTSS 4(R13), Z28
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end167
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VBROADCASTSS 8(AX)(R9*2), Z27
-	VBROADCASTSS 8(R13), Z28
-	VCVTPH2PS    (BX), Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VCVTPH2PS    (BX)(R11*1), Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
+laterTile45:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels39Tiles
 
-end167:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile168
-	MOVQ    R12, 72(SP)
-
-laterTile168:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha169
-	ADDQ $0x10, 24(SP)
-
-noAlpha169:
-	SUBQ $0x04, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows5:
-	// 5 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite171
-	JB           plain170
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	JMP          ready172
-
-plain170:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-
-ready172:
-	JMP begun173
-
-overwrite171:
+loop44Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3709,26 +2915,58 @@ overwrite171:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
+	JMP    loop44Begun
 
-begun173:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile174
-	MOVQ 16(SP), R12
+loop44Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop44Step3
+	JE   loop44Step2
+	JMP  loop44Step1
 
-firstTile174:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail176
+panels39Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop46Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
 
-loop175:
+loop46Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop46Part
+
+loop46:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
@@ -3748,6 +2986,8 @@ loop175:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop46Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -3767,6 +3007,8 @@ loop175:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop46Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
@@ -3786,6 +3028,8 @@ loop175:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop46Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -3809,152 +3053,38 @@ loop175:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop175
+	JG           loop46
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile47
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail176:
-	ADDQ         $0x04, CX
-	JE           end177
-	VBROADCASTSS (AX), Z27
-	VBROADCASTSS (AX)(R9*1), Z28
-	VBROADCASTSS (AX)(R9*2), Z29
-	VBROADCASTSS (R13), Z30
-	VBROADCASTSS (R13)(R9*1), Z31
-	VCVTPH2PS    (BX), Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end177
-	VBROADCASTSS 4(AX), Z27
-	VBROADCASTSS 4(AX)(R9*1), Z28
-	VBROADCASTSS 4(AX)(R9*2), Z29
-	VBROADCASTSS 4(R13), Z30
-	VBROADCASTSS 4(R13)(R9*1), Z31
-	VCVTPH2PS    (BX), Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end177
-	VBROADCASTSS 8(AX), Z27
-	VBROADCASTSS 8(AX)(R9*1), Z28
-	VBROADCASTSS 8(AX)(R9*2), Z29
-	VBROADCASTSS 8(R13), Z30
-	VBROADCASTSS 8(R13)(R9*1), Z31
-	VCVTPH2PS    (BX), Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VCVTPH2PS    (BX)(R11*1), Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
+laterTile47:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels39Tiles
 
-end177:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile178
-	MOVQ    R12, 72(SP)
-
-laterTile178:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha179
-	ADDQ $0x14, 24(SP)
-
-noAlpha179:
-	SUBQ $0x05, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows6:
-	// 6 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite181
-	JB           plain180
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	JMP          ready182
-
-plain180:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-
-ready182:
-	JMP begun183
-
-overwrite181:
+loop46Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3965,26 +3095,62 @@ overwrite181:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop46Begun
 
-begun183:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile184
-	MOVQ 16(SP), R12
+loop46Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop46Step3
+	JE   loop46Step2
+	JMP  loop46Step1
 
-firstTile184:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail186
+panels39Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop48Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
 
-loop185:
+loop48Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop48Part
+
+loop48:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -4007,6 +3173,8 @@ loop185:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop48Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -4029,6 +3197,8 @@ loop185:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop48Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -4051,6 +3221,8 @@ loop185:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop48Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -4077,172 +3249,41 @@ loop185:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop185
+	JG           loop48
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile49
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail186:
-	ADDQ         $0x04, CX
-	JE           end187
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end187
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VBROADCASTSS 4(R13), Z0
-	VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end187
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VBROADCASTSS 8(R13), Z0
-	VBROADCASTSS 8(R13)(R9*1), Z1
-	VBROADCASTSS 8(R13)(R9*2), Z2
-	VCVTPH2PS    (BX), Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VCVTPH2PS    (BX)(R11*1), Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
+laterTile49:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels39Tiles
 
-end187:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile188
-	MOVQ    R12, 72(SP)
-
-laterTile188:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha189
-	ADDQ $0x18, 24(SP)
-
-noAlpha189:
-	SUBQ $0x06, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows7:
-	// 7 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite191
-	JB           plain190
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (R13), Z12, Z28
-	VMULPS       64(R13), Z12, Z29
-	JMP          ready192
-
-plain190:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-
-ready192:
-	JMP begun193
-
-overwrite191:
+loop48Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -4255,28 +3296,68 @@ overwrite191:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
+	JMP    loop48Begun
 
-begun193:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile194
-	MOVQ 16(SP), R12
+loop48Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop48Step3
+	JE   loop48Step2
+	JMP  loop48Step1
 
-firstTile194:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail196
+panels39Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop50Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
 
-loop195:
+loop50Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	LEAQ  (R13)(R9*2), DX
+	ADDQ  R9, DX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop50Part
+
+loop50:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
@@ -4302,6 +3383,8 @@ loop195:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop50Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -4327,6 +3410,8 @@ loop195:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop50Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
@@ -4352,6 +3437,8 @@ loop195:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop50Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -4382,192 +3469,44 @@ loop195:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop195
+	JG           loop50
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile51
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail196:
-	ADDQ         $0x04, CX
-	JE           end197
-	VBROADCASTSS (AX), Z31
-	VBROADCASTSS (AX)(R9*1), Z0
-	VBROADCASTSS (AX)(R9*2), Z1
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS (R13)(R9*1), Z3
-	VBROADCASTSS (R13)(R9*2), Z4
-	VBROADCASTSS (DX), Z5
-	VCVTPH2PS    (BX), Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VCVTPH2PS    (BX)(R11*1), Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end197
-	VBROADCASTSS 4(AX), Z31
-	VBROADCASTSS 4(AX)(R9*1), Z0
-	VBROADCASTSS 4(AX)(R9*2), Z1
-	VBROADCASTSS 4(R13), Z2
-	VBROADCASTSS 4(R13)(R9*1), Z3
-	VBROADCASTSS 4(R13)(R9*2), Z4
-	VBROADCASTSS 4(DX), Z5
-	VCVTPH2PS    (BX), Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VCVTPH2PS    (BX)(R11*1), Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end197
-	VBROADCASTSS 8(AX), Z31
-	VBROADCASTSS 8(AX)(R9*1), Z0
-	VBROADCASTSS 8(AX)(R9*2), Z1
-	VBROADCASTSS 8(R13), Z2
-	VBROADCASTSS 8(R13)(R9*1), Z3
-	VBROADCASTSS 8(R13)(R9*2), Z4
-	VBROADCASTSS 8(DX), Z5
-	VCVTPH2PS    (BX), Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VCVTPH2PS    (BX)(R11*1), Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
+laterTile51:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000007, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x07, 72(SP)
+	JMP    panels39Tiles
 
-end197:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile198
-	MOVQ    R12, 72(SP)
-
-laterTile198:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha199
-	ADDQ $0x1c, 24(SP)
-
-noAlpha199:
-	SUBQ $0x07, 56(SP)
-	JMP  panels139Tiles
-
-panels139Rows8:
-	// 8 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite201
-	JB           plain200
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (R13), Z12, Z28
-	VMULPS       64(R13), Z12, Z29
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (R13)(R8*1), Z12, Z30
-	VMULPS       64(R13)(R8*1), Z12, Z31
-	JMP          ready202
-
-plain200:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-	VMOVUPS (R13)(R8*1), Z30
-	VMOVUPS 64(R13)(R8*1), Z31
-
-ready202:
-	JMP begun203
-
-overwrite201:
+loop50Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -4582,28 +3521,73 @@ overwrite201:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop50Begun
 
-begun203:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile204
-	MOVQ 16(SP), R12
+loop50Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	LEAQ -16(DX)(R12*4), DX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop50Step3
+	JE   loop50Step2
+	JMP  loop50Step1
 
-firstTile204:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail206
+panels39Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop52Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         R8, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
 
-loop205:
+loop52Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	LEAQ  (R13)(R9*2), DX
+	ADDQ  R9, DX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop52Part
+
+loop52:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -4632,6 +3616,8 @@ loop205:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop52Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -4660,6 +3646,8 @@ loop205:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop52Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -4688,6 +3676,8 @@ loop205:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop52Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -4721,223 +3711,142 @@ loop205:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop205
+	JG           loop52
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z30, (DI)
+	VMOVUPS      Z31, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile53
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail206:
-	ADDQ         $0x04, CX
-	JE           end207
-	VBROADCASTSS (AX), Z1
-	VBROADCASTSS (AX)(R9*1), Z2
-	VBROADCASTSS (AX)(R9*2), Z3
-	VBROADCASTSS (R13), Z4
-	VBROADCASTSS (R13)(R9*1), Z5
-	VBROADCASTSS (R13)(R9*2), Z6
-	VBROADCASTSS (DX), Z7
-	VBROADCASTSS (DX)(R9*1), Z8
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end207
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 4(AX)(R9*1), Z2
-	VBROADCASTSS 4(AX)(R9*2), Z3
-	VBROADCASTSS 4(R13), Z4
-	VBROADCASTSS 4(R13)(R9*1), Z5
-	VBROADCASTSS 4(R13)(R9*2), Z6
-	VBROADCASTSS 4(DX), Z7
-	VBROADCASTSS 4(DX)(R9*1), Z8
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end207
-	VBROADCASTSS 8(AX), Z1
-	VBROADCASTSS 8(AX)(R9*1), Z2
-	VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4
-	VBROADCASTSS 8(R13)(R9*1), Z5
-	VBROADCASTSS 8(R13)(R9*2), Z6
-	VBROADCASTSS 8(DX), Z7
-	VBROADCASTSS 8(DX)(R9*1), Z8
-	VCVTPH2PS    (BX), Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VCVTPH2PS    (BX)(R11*1), Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
+laterTile53:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000008, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x08, 72(SP)
+	JMP    panels39Tiles
 
-end207:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	VMOVUPS Z30, (R13)(R8*1)
-	VMOVUPS Z31, 64(R13)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile208
-	MOVQ    R12, 72(SP)
-
-laterTile208:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha209
-	ADDQ $0x20, 24(SP)
-
-noAlpha209:
-	SUBQ $0x08, 56(SP)
-	JMP  panels139Tiles
-
-panels139Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels139
-
-panels139End:
-panels210:
-	CMPQ 40(SP), $0x01
-	JL   panels210End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels210Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x07
-	JGE  panels210Rows4
-	CMPQ CX, $0x05
-	JGE  panels210Rows3
-	CMPQ CX, $0x04
-	JGE  panels210Rows4
-	CMPQ CX, $0x03
-	JGE  panels210Rows3
-	CMPQ CX, $0x02
-	JGE  panels210Rows2
-	JMP  panels210Next
-
-panels210Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite212
-	JB           plain211
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	JMP          ready213
-
-plain211:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-
-ready213:
-	JMP begun214
-
-overwrite212:
+loop52Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop52Begun
 
-begun214:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile215
-	MOVQ 16(SP), R12
+loop52Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	LEAQ -16(DX)(R12*4), DX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop52Step3
+	JE   loop52Step2
+	JMP  loop52Step1
 
-firstTile215:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail217
+panels39Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels39
 
-loop216:
+panels39End:
+panels54:
+	CMPQ 56(SP), $0x01
+	JL   panels54End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels54Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels54Rows4
+	CMPQ CX, $0x05
+	JGE  panels54Rows3
+	CMPQ CX, $0x04
+	JGE  panels54Rows4
+	CMPQ CX, $0x03
+	JGE  panels54Rows3
+	CMPQ CX, $0x02
+	JGE  panels54Rows2
+	JMP  panels54Next
+
+panels54Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop55Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+
+loop55Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop55Part
+
+loop55:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VCVTPH2PS    (BX), Z18
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop55Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
@@ -4945,12 +3854,16 @@ loop216:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop55Step2:
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VCVTPH2PS    (BX), Z18
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop55Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -4961,96 +3874,67 @@ loop216:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop216
+	JG           loop55
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile56
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail217:
-	ADDQ         $0x04, CX
-	JE           end218
-	VBROADCASTSS (AX), Z19
-	VBROADCASTSS (AX)(R9*1), Z20
-	VCVTPH2PS    (BX), Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end218
-	VBROADCASTSS 4(AX), Z19
-	VBROADCASTSS 4(AX)(R9*1), Z20
-	VCVTPH2PS    (BX), Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end218
-	VBROADCASTSS 8(AX), Z19
-	VBROADCASTSS 8(AX)(R9*1), Z20
-	VCVTPH2PS    (BX), Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
+laterTile56:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels54Tiles
 
-end218:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile219
-	MOVQ    R12, 72(SP)
-
-laterTile219:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha220
-	ADDQ $0x08, 24(SP)
-
-noAlpha220:
-	SUBQ $0x02, 56(SP)
-	JMP  panels210Tiles
-
-panels210Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite222
-	JB           plain221
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z18
-	JMP          ready223
-
-plain221:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-
-ready223:
-	JMP begun224
-
-overwrite222:
+loop55Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
+	JMP    loop55Begun
 
-begun224:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile225
-	MOVQ 16(SP), R12
+loop55Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop55Step3
+	JE   loop55Step2
+	JMP  loop55Step1
 
-firstTile225:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail227
+panels54Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop57Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
 
-loop226:
+loop57Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop57Part
+
+loop57:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -5059,6 +3943,8 @@ loop226:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop57Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
@@ -5068,6 +3954,8 @@ loop226:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop57Step2:
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -5076,6 +3964,8 @@ loop226:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop57Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -5088,113 +3978,75 @@ loop226:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop226
+	JG           loop57
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile58
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail227:
-	ADDQ         $0x04, CX
-	JE           end228
-	VBROADCASTSS (AX), Z20
-	VBROADCASTSS (AX)(R9*1), Z21
-	VBROADCASTSS (AX)(R9*2), Z22
-	VCVTPH2PS    (BX), Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end228
-	VBROADCASTSS 4(AX), Z20
-	VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22
-	VCVTPH2PS    (BX), Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end228
-	VBROADCASTSS 8(AX), Z20
-	VBROADCASTSS 8(AX)(R9*1), Z21
-	VBROADCASTSS 8(AX)(R9*2), Z22
-	VCVTPH2PS    (BX), Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
+laterTile58:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels54Tiles
 
-end228:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile229
-	MOVQ    R12, 72(SP)
-
-laterTile229:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha230
-	ADDQ $0x0c, 24(SP)
-
-noAlpha230:
-	SUBQ $0x03, 56(SP)
-	JMP  panels210Tiles
-
-panels210Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite232
-	JB           plain231
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z18
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	JMP          ready233
-
-plain231:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-	VMOVUPS (AX), Z19
-
-ready233:
-	JMP begun234
-
-overwrite232:
+loop57Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
+	JMP    loop57Begun
 
-begun234:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile235
-	MOVQ 16(SP), R12
+loop57Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop57Step3
+	JE   loop57Step2
+	JMP  loop57Step1
 
-firstTile235:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail237
+panels54Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop59Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
 
-loop236:
+loop59Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop59Part
+
+loop59:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -5205,6 +4057,8 @@ loop236:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop59Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -5216,6 +4070,8 @@ loop236:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop59Step2:
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -5226,6 +4082,8 @@ loop236:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop59Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -5241,220 +4099,182 @@ loop236:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop236
+	JG           loop59
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z19, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile60
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail237:
-	ADDQ         $0x04, CX
-	JE           end238
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VBROADCASTSS (AX)(R9*2), Z23
-	VBROADCASTSS (R13), Z24
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end238
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VBROADCASTSS 4(AX)(R9*2), Z23
-	VBROADCASTSS 4(R13), Z24
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end238
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VBROADCASTSS 8(AX)(R9*2), Z23
-	VBROADCASTSS 8(R13), Z24
-	VCVTPH2PS    (BX), Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
+laterTile60:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels54Tiles
 
-end238:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	VMOVUPS Z19, (AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile239
-	MOVQ    R12, 72(SP)
+loop59Zero:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    loop59Begun
 
-laterTile239:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha240
-	ADDQ $0x10, 24(SP)
+loop59Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop59Step3
+	JE   loop59Step2
+	JMP  loop59Step1
 
-noAlpha240:
-	SUBQ $0x04, 56(SP)
-	JMP  panels210Tiles
-
-panels210Next:
-	ADDQ   $0x40, (SP)
+panels54Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels210
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels54
 
-panels210End:
+panels54End:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $88-64
+TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used241
-	MOVQ $+1, 32(SP)
+	JE   used61
+	LEAQ zeros<>+0(SB), AX
 
-used241:
+used61:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors63
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors62
+
+noFactors63:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors62:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few242
+	CMPQ    64(SP), $0x02
+	JG      few64
 	MOVQ    40(BX), AX
 
-few242:
-	ADDQ 16(SP), AX
+few64:
+	ADDQ 48(SP), AX
+	MOVQ AX, 88(SP)
+	CMPQ 64(SP), $0x01
+	JG   panels65End
+	CMPQ 104(SP), $0x00
+	JE   panels65End
+
+panels65:
+	CMPQ 56(SP), $0x04
+	JL   panels65End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
 	MOVQ AX, 72(SP)
-	CMPQ 48(SP), $0x01
-	JG   panels243End
-	CMPQ 80(SP), $0x00
-	JE   panels243End
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels243:
-	CMPQ 40(SP), $0x04
-	JL   panels243End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels243Tiles:
-	MOVQ 56(SP), CX
+panels65Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x01
-	JGE  panels243Rows1
-	JMP  panels243Next
+	JGE  panels65Rows1
+	JMP  panels65Next
 
-panels243Rows1:
+panels65Rows1:
 	// 1 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite245
-	JB           plain244
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop66Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          ready246
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-plain244:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
+loop66Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop66Part
 
-ready246:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	JMP        begun247
-
-overwrite245:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-begun247:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile248
-	MOVQ 16(SP), R12
-
-firstTile248:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail250
-
-loop249:
+loop66:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Y10
@@ -5480,6 +4300,8 @@ loop249:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop66Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Y10
@@ -5505,6 +4327,8 @@ loop249:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop66Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Y10
@@ -5530,6 +4354,8 @@ loop249:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop66Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Y10
@@ -5558,210 +4384,136 @@ loop249:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop249
+	JG           loop66
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile67
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail250:
-	ADDQ         $0x04, CX
-	JE           end251
-	VBROADCASTSS (AX), Y10
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VMOVDQU      (BX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVDQU      (DX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end251
-	VBROADCASTSS 4(AX), Y10
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VMOVDQU      (BX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVDQU      (DX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end251
-	VBROADCASTSS 8(AX), Y10
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VMOVDQU      (BX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVDQU      (DX)(R11*2), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
+laterTile67:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels65Tiles
 
-end251:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, 64(DI)
-	VMOVUPS    Y3, 96(DI)
-	VMOVUPS    Y4, 128(DI)
-	VMOVUPS    Y5, 160(DI)
-	VMOVUPS    Y6, 192(DI)
-	VMOVUPS    Y7, 224(DI)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile252
-	MOVQ       R12, 72(SP)
-
-laterTile252:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha253
-	ADDQ $0x04, 24(SP)
-
-noAlpha253:
-	SUBQ $0x01, 56(SP)
-	JMP  panels243Tiles
-
-panels243Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels243
-
-panels243End:
-	CMPQ 48(SP), $0x03
-	JG   panels254End
-
-panels254:
-	CMPQ 40(SP), $0x02
-	JL   panels254End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels254Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x05
-	JGE  panels254Rows3
-	CMPQ CX, $0x04
-	JGE  panels254Rows2
-	CMPQ CX, $0x03
-	JGE  panels254Rows3
-	CMPQ CX, $0x02
-	JGE  panels254Rows2
-	CMPQ CX, $0x01
-	JGE  panels254Rows1
-	JMP  panels254Next
-
-panels254Rows1:
-	// 1 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite256
-	JB           plain255
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          ready257
-
-plain255:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-ready257:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	JMP        begun258
-
-overwrite256:
+loop66Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	JMP    loop66Begun
 
-begun258:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile259
-	MOVQ 16(SP), R12
+loop66Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop66Step3
+	JE   loop66Step2
+	JMP  loop66Step1
 
-firstTile259:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail261
+panels65Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels65
 
-loop260:
+panels65End:
+	CMPQ 64(SP), $0x03
+	JG   panels68End
+
+panels68:
+	CMPQ 56(SP), $0x02
+	JL   panels68End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels68Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x05
+	JGE  panels68Rows3
+	CMPQ CX, $0x04
+	JGE  panels68Rows2
+	CMPQ CX, $0x03
+	JGE  panels68Rows3
+	CMPQ CX, $0x02
+	JGE  panels68Rows2
+	CMPQ CX, $0x01
+	JGE  panels68Rows1
+	JMP  panels68Next
+
+panels68Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop69Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+
+loop69Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop69Part
+
+loop69:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y6
 	VMOVDQU      (BX), Y4
@@ -5775,6 +4527,8 @@ loop260:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop69Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -5788,6 +4542,8 @@ loop260:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop69Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -5801,6 +4557,8 @@ loop260:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
+
+loop69Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -5817,152 +4575,97 @@ loop260:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop260
+	JG           loop69
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile70
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail261:
-	ADDQ         $0x04, CX
-	JE           end262
-	VBROADCASTSS (AX), Y6
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      (BX)(R11*1), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end262
-	VBROADCASTSS 4(AX), Y6
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      (BX)(R11*1), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end262
-	VBROADCASTSS 8(AX), Y6
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      (BX)(R11*1), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
+laterTile70:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels68Tiles
 
-end262:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, 64(DI)
-	VMOVUPS    Y3, 96(DI)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile263
-	MOVQ       R12, 72(SP)
-
-laterTile263:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha264
-	ADDQ $0x04, 24(SP)
-
-noAlpha264:
-	SUBQ $0x01, 56(SP)
-	JMP  panels254Tiles
-
-panels254Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite266
-	JB           plain265
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          ready267
-
-plain265:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-
-ready267:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	JMP        begun268
-
-overwrite266:
+loop69Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop69Begun
 
-begun268:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile269
-	MOVQ 16(SP), R12
+loop69Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop69Step3
+	JE   loop69Step2
+	JMP  loop69Step1
 
-firstTile269:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail271
+panels68Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop71Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-loop270:
+loop71Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop71Part
+
+loop71:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
@@ -5981,6 +4684,8 @@ loop270:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop71Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -5999,6 +4704,8 @@ loop270:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop71Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
@@ -6017,6 +4724,8 @@ loop270:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
+
+loop71Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -6038,174 +4747,49 @@ loop270:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop270
+	JG           loop71
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile72
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail271:
-	ADDQ         $0x04, CX
-	JE           end272
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end272
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end272
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
+laterTile72:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels68Tiles
 
-end272:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, 64(DI)
-	VMOVUPS    Y3, 96(DI)
-	VMOVUPS    Y4, (DI)(R8*1)
-	VMOVUPS    Y5, 32(DI)(R8*1)
-	VMOVUPS    Y6, 64(DI)(R8*1)
-	VMOVUPS    Y7, 96(DI)(R8*1)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile273
-	MOVQ       R12, 72(SP)
-
-laterTile273:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha274
-	ADDQ $0x08, 24(SP)
-
-noAlpha274:
-	SUBQ $0x02, 56(SP)
-	JMP  panels254Tiles
-
-panels254Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite276
-	JB           plain275
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          ready277
-
-plain275:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-
-ready277:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	VPERM2F128 $0x20, Y9, Y8, Y13
-	VPERM2F128 $0x31, Y9, Y8, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y8
-	VSHUFPS    $0xdd, Y14, Y13, Y9
-	VPERM2F128 $0x20, Y11, Y10, Y13
-	VPERM2F128 $0x31, Y11, Y10, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y10
-	VSHUFPS    $0xdd, Y14, Y13, Y11
-	JMP        begun278
-
-overwrite276:
+loop71Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6214,26 +4798,77 @@ overwrite276:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop71Begun
 
-begun278:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile279
-	MOVQ 16(SP), R12
+loop71Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop71Step3
+	JE   loop71Step2
+	JMP  loop71Step1
 
-firstTile279:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail281
+panels68Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop73Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
+	VPERM2F128   $0x20, Y9, Y8, Y13
+	VPERM2F128   $0x31, Y9, Y8, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y8
+	VSHUFPS      $0xdd, Y14, Y13, Y9
+	VPERM2F128   $0x20, Y11, Y10, Y13
+	VPERM2F128   $0x31, Y11, Y10, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y10
+	VSHUFPS      $0xdd, Y14, Y13, Y11
 
-loop280:
+loop73Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop73Part
+
+loop73:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6260,6 +4895,8 @@ loop280:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop73Step1:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6286,6 +4923,8 @@ loop280:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop73Step2:
 	PREFETCHT0   128(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6312,6 +4951,8 @@ loop280:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop73Step3:
 	PREFETCHT0   192(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6341,228 +4982,153 @@ loop280:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop280
+	JG           loop73
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VUNPCKLPS    Y9, Y8, Y13
+	VUNPCKHPS    Y9, Y8, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y8
+	VPERM2F128   $0x31, Y14, Y13, Y9
+	VUNPCKLPS    Y11, Y10, Y13
+	VUNPCKHPS    Y11, Y10, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y10
+	VPERM2F128   $0x31, Y14, Y13, Y11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      Y11, 96(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile74
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail281:
-	ADDQ         $0x04, CX
-	JE           end282
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end282
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end282
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
+laterTile74:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels68Tiles
 
-end282:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	VUNPCKLPS  Y9, Y8, Y13
-	VUNPCKHPS  Y9, Y8, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y8
-	VPERM2F128 $0x31, Y14, Y13, Y9
-	VUNPCKLPS  Y11, Y10, Y13
-	VUNPCKHPS  Y11, Y10, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, 64(DI)
-	VMOVUPS    Y3, 96(DI)
-	VMOVUPS    Y4, (DI)(R8*1)
-	VMOVUPS    Y5, 32(DI)(R8*1)
-	VMOVUPS    Y6, 64(DI)(R8*1)
-	VMOVUPS    Y7, 96(DI)(R8*1)
-	VMOVUPS    Y8, (DI)(R8*2)
-	VMOVUPS    Y9, 32(DI)(R8*2)
-	VMOVUPS    Y10, 64(DI)(R8*2)
-	VMOVUPS    Y11, 96(DI)(R8*2)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile283
-	MOVQ       R12, 72(SP)
-
-laterTile283:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha284
-	ADDQ $0x0c, 24(SP)
-
-noAlpha284:
-	SUBQ $0x03, 56(SP)
-	JMP  panels254Tiles
-
-panels254Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels254
-
-panels254End:
-panels285:
-	CMPQ 40(SP), $0x01
-	JL   panels285End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels285Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0b
-	JGE  panels285Rows6
-	CMPQ CX, $0x09
-	JGE  panels285Rows5
-	CMPQ CX, $0x07
-	JGE  panels285Rows4
-	CMPQ CX, $0x06
-	JGE  panels285Rows6
-	CMPQ CX, $0x05
-	JGE  panels285Rows5
-	CMPQ CX, $0x04
-	JGE  panels285Rows4
-	CMPQ CX, $0x03
-	JGE  panels285Rows3
-	CMPQ CX, $0x02
-	JGE  panels285Rows2
-	CMPQ CX, $0x01
-	JGE  panels285Rows1
-	JMP  panels285Next
-
-panels285Rows1:
-	// 1 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite287
-	JB           plain286
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	JMP          ready288
-
-plain286:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-ready288:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	JMP        begun289
-
-overwrite287:
+loop73Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop73Begun
 
-begun289:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile290
-	MOVQ 16(SP), R12
+loop73Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop73Step3
+	JE   loop73Step2
+	JMP  loop73Step1
 
-firstTile290:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail292
+panels68Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels68
 
-loop291:
+panels68End:
+panels75:
+	CMPQ 56(SP), $0x01
+	JL   panels75End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels75Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0b
+	JGE  panels75Rows6
+	CMPQ CX, $0x09
+	JGE  panels75Rows5
+	CMPQ CX, $0x07
+	JGE  panels75Rows4
+	CMPQ CX, $0x06
+	JGE  panels75Rows6
+	CMPQ CX, $0x05
+	JGE  panels75Rows5
+	CMPQ CX, $0x04
+	JGE  panels75Rows4
+	CMPQ CX, $0x03
+	JGE  panels75Rows3
+	CMPQ CX, $0x02
+	JGE  panels75Rows2
+	CMPQ CX, $0x01
+	JGE  panels75Rows1
+	JMP  panels75Next
+
+panels75Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop76Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+
+loop76Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop76Part
+
+loop76:
 	VBROADCASTSS (AX), Y4
 	VMOVDQU      (BX), Y2
 	VPAND        allffff0000<>+0(SB), Y2, Y3
@@ -6570,6 +5136,8 @@ loop291:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop76Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -6578,6 +5146,8 @@ loop291:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop76Step2:
 	VBROADCASTSS 8(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPAND        allffff0000<>+0(SB), Y2, Y3
@@ -6585,6 +5155,8 @@ loop291:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
+
+loop76Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -6596,111 +5168,77 @@ loop291:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop291
+	JG           loop76
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile77
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail292:
-	ADDQ         $0x04, CX
-	JE           end293
-	VBROADCASTSS (AX), Y4
-	VMOVDQU      (BX), Y2
-	VPAND        allffff0000<>+0(SB), Y2, Y3
-	VPSLLD       $0x10, Y2, Y2
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end293
-	VBROADCASTSS 4(AX), Y4
-	VMOVDQU      (BX), Y2
-	VPAND        allffff0000<>+0(SB), Y2, Y3
-	VPSLLD       $0x10, Y2, Y2
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end293
-	VBROADCASTSS 8(AX), Y4
-	VMOVDQU      (BX), Y2
-	VPAND        allffff0000<>+0(SB), Y2, Y3
-	VPSLLD       $0x10, Y2, Y2
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+laterTile77:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels75Tiles
 
-end293:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile294
-	MOVQ       R12, 72(SP)
-
-laterTile294:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha295
-	ADDQ $0x04, 24(SP)
-
-noAlpha295:
-	SUBQ $0x01, 56(SP)
-	JMP  panels285Tiles
-
-panels285Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite297
-	JB           plain296
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          ready298
-
-plain296:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-
-ready298:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	JMP        begun299
-
-overwrite297:
+loop76Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	JMP    loop76Begun
 
-begun299:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile300
-	MOVQ 16(SP), R12
+loop76Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop76Step3
+	JE   loop76Step2
+	JMP  loop76Step1
 
-firstTile300:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail302
+panels75Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop78Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
 
-loop301:
+loop78Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop78Part
+
+loop78:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -6711,6 +5249,8 @@ loop301:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop78Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
@@ -6722,6 +5262,8 @@ loop301:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop78Step2:
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -6732,6 +5274,8 @@ loop301:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
+
+loop78Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -6746,139 +5290,94 @@ loop301:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop301
+	JG           loop78
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile79
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail302:
-	ADDQ         $0x04, CX
-	JE           end303
-	VBROADCASTSS (AX), Y6
-	VBROADCASTSS (AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end303
-	VBROADCASTSS 4(AX), Y6
-	VBROADCASTSS 4(AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end303
-	VBROADCASTSS 8(AX), Y6
-	VBROADCASTSS 8(AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPAND        allffff0000<>+0(SB), Y4, Y5
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
+laterTile79:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels75Tiles
 
-end303:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, (DI)(R8*1)
-	VMOVUPS    Y3, 32(DI)(R8*1)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile304
-	MOVQ       R12, 72(SP)
-
-laterTile304:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha305
-	ADDQ $0x08, 24(SP)
-
-noAlpha305:
-	SUBQ $0x02, 56(SP)
-	JMP  panels285Tiles
-
-panels285Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite307
-	JB           plain306
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          ready308
-
-plain306:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-
-ready308:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	JMP        begun309
-
-overwrite307:
+loop78Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	JMP    loop78Begun
 
-begun309:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile310
-	MOVQ 16(SP), R12
+loop78Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop78Step3
+	JE   loop78Step2
+	JMP  loop78Step1
 
-firstTile310:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail312
+panels75Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop80Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
 
-loop311:
+loop80Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop80Part
+
+loop80:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -6892,6 +5391,8 @@ loop311:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop80Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
@@ -6906,6 +5407,8 @@ loop311:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop80Step2:
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -6919,6 +5422,8 @@ loop311:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
+
+loop80Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -6936,171 +5441,113 @@ loop311:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop311
+	JG           loop80
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile81
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail312:
-	ADDQ         $0x04, CX
-	JE           end313
-	VBROADCASTSS (AX), Y8
-	VBROADCASTSS (AX)(R9*1), Y9
-	VBROADCASTSS (AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPAND        allffff0000<>+0(SB), Y6, Y7
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end313
-	VBROADCASTSS 4(AX), Y8
-	VBROADCASTSS 4(AX)(R9*1), Y9
-	VBROADCASTSS 4(AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPAND        allffff0000<>+0(SB), Y6, Y7
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end313
-	VBROADCASTSS 8(AX), Y8
-	VBROADCASTSS 8(AX)(R9*1), Y9
-	VBROADCASTSS 8(AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPAND        allffff0000<>+0(SB), Y6, Y7
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
+laterTile81:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels75Tiles
 
-end313:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, (DI)(R8*1)
-	VMOVUPS    Y3, 32(DI)(R8*1)
-	VMOVUPS    Y4, (DI)(R8*2)
-	VMOVUPS    Y5, 32(DI)(R8*2)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile314
-	MOVQ       R12, 72(SP)
-
-laterTile314:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha315
-	ADDQ $0x0c, 24(SP)
-
-noAlpha315:
-	SUBQ $0x03, 56(SP)
-	JMP  panels285Tiles
-
-panels285Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite317
-	JB           plain316
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          ready318
-
-plain316:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-
-ready318:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	JMP        begun319
-
-overwrite317:
+loop80Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop80Begun
 
-begun319:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile320
-	MOVQ 16(SP), R12
+loop80Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop80Step3
+	JE   loop80Step2
+	JMP  loop80Step1
 
-firstTile320:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail322
+panels75Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop82Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-loop321:
+loop82Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop82Part
+
+loop82:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -7117,6 +5564,8 @@ loop321:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop82Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -7134,6 +5583,8 @@ loop321:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop82Step2:
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -7150,6 +5601,8 @@ loop321:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
+
+loop82Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -7171,173 +5624,51 @@ loop321:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop321
+	JG           loop82
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile83
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail322:
-	ADDQ         $0x04, CX
-	JE           end323
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VBROADCASTSS (AX)(R9*2), Y12
-	VBROADCASTSS (R13), Y13
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end323
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VBROADCASTSS 4(R13), Y13
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end323
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VBROADCASTSS 8(R13), Y13
-	VMOVDQU      (BX), Y8
-	VPAND        allffff0000<>+0(SB), Y8, Y9
-	VPSLLD       $0x10, Y8, Y8
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
+laterTile83:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels75Tiles
 
-end323:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	LEAQ       (DI)(R8*2), AX
-	ADDQ       R8, AX
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, (DI)(R8*1)
-	VMOVUPS    Y3, 32(DI)(R8*1)
-	VMOVUPS    Y4, (DI)(R8*2)
-	VMOVUPS    Y5, 32(DI)(R8*2)
-	VMOVUPS    Y6, (AX)
-	VMOVUPS    Y7, 32(AX)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile324
-	MOVQ       R12, 72(SP)
-
-laterTile324:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha325
-	ADDQ $0x10, 24(SP)
-
-noAlpha325:
-	SUBQ $0x04, 56(SP)
-	JMP  panels285Tiles
-
-panels285Rows5:
-	// 5 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite327
-	JB           plain326
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          ready328
-
-plain326:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-
-ready328:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	VPERM2F128 $0x20, Y9, Y8, Y13
-	VPERM2F128 $0x31, Y9, Y8, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y8
-	VSHUFPS    $0xdd, Y14, Y13, Y9
-	JMP        begun329
-
-overwrite327:
+loop82Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7346,26 +5677,78 @@ overwrite327:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
+	JMP    loop82Begun
 
-begun329:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile330
-	MOVQ 16(SP), R12
+loop82Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop82Step3
+	JE   loop82Step2
+	JMP  loop82Step1
 
-firstTile330:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail332
+panels75Rows5:
+	// 5 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop84Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
+	VPERM2F128   $0x20, Y9, Y8, Y13
+	VPERM2F128   $0x31, Y9, Y8, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y8
+	VSHUFPS      $0xdd, Y14, Y13, Y9
 
-loop331:
+loop84Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop84Part
+
+loop84:
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
 	VPSLLD       $0x10, Y10, Y10
@@ -7385,6 +5768,8 @@ loop331:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop84Step1:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
@@ -7405,6 +5790,8 @@ loop331:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop84Step2:
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
 	VPSLLD       $0x10, Y10, Y10
@@ -7424,6 +5811,8 @@ loop331:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
+
+loop84Step3:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
@@ -7448,199 +5837,58 @@ loop331:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop331
+	JG           loop84
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VUNPCKLPS    Y9, Y8, Y13
+	VUNPCKHPS    Y9, Y8, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y8
+	VPERM2F128   $0x31, Y14, Y13, Y9
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile85
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail332:
-	ADDQ         $0x04, CX
-	JE           end333
-	VMOVDQU      (BX), Y10
-	VPAND        allffff0000<>+0(SB), Y10, Y11
-	VPSLLD       $0x10, Y10, Y10
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end333
-	VMOVDQU      (BX), Y10
-	VPAND        allffff0000<>+0(SB), Y10, Y11
-	VPSLLD       $0x10, Y10, Y10
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 4(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end333
-	VMOVDQU      (BX), Y10
-	VPAND        allffff0000<>+0(SB), Y10, Y11
-	VPSLLD       $0x10, Y10, Y10
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 8(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
+laterTile85:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels75Tiles
 
-end333:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	VUNPCKLPS  Y9, Y8, Y13
-	VUNPCKHPS  Y9, Y8, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y8
-	VPERM2F128 $0x31, Y14, Y13, Y9
-	LEAQ       (DI)(R8*2), AX
-	ADDQ       R8, AX
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, (DI)(R8*1)
-	VMOVUPS    Y3, 32(DI)(R8*1)
-	VMOVUPS    Y4, (DI)(R8*2)
-	VMOVUPS    Y5, 32(DI)(R8*2)
-	VMOVUPS    Y6, (AX)
-	VMOVUPS    Y7, 32(AX)
-	VMOVUPS    Y8, (AX)(R8*1)
-	VMOVUPS    Y9, 32(AX)(R8*1)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile334
-	MOVQ       R12, 72(SP)
-
-laterTile334:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha335
-	ADDQ $0x14, 24(SP)
-
-noAlpha335:
-	SUBQ $0x05, 56(SP)
-	JMP  panels285Tiles
-
-panels285Rows6:
-	// 6 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite337
-	JB           plain336
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          ready338
-
-plain336:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-
-ready338:
-	VPERM2F128 $0x20, Y1, Y0, Y13
-	VPERM2F128 $0x31, Y1, Y0, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y0
-	VSHUFPS    $0xdd, Y14, Y13, Y1
-	VPERM2F128 $0x20, Y3, Y2, Y13
-	VPERM2F128 $0x31, Y3, Y2, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y2
-	VSHUFPS    $0xdd, Y14, Y13, Y3
-	VPERM2F128 $0x20, Y5, Y4, Y13
-	VPERM2F128 $0x31, Y5, Y4, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y4
-	VSHUFPS    $0xdd, Y14, Y13, Y5
-	VPERM2F128 $0x20, Y7, Y6, Y13
-	VPERM2F128 $0x31, Y7, Y6, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y6
-	VSHUFPS    $0xdd, Y14, Y13, Y7
-	VPERM2F128 $0x20, Y9, Y8, Y13
-	VPERM2F128 $0x31, Y9, Y8, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y8
-	VSHUFPS    $0xdd, Y14, Y13, Y9
-	VPERM2F128 $0x20, Y11, Y10, Y13
-	VPERM2F128 $0x31, Y11, Y10, Y14
-	VSHUFPS    $0x88, Y14, Y13, Y10
-	VSHUFPS    $0xdd, Y14, Y13, Y11
-	JMP        begun339
-
-overwrite337:
+loop84Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7651,26 +5899,86 @@ overwrite337:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop84Begun
 
-begun339:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile340
-	MOVQ 16(SP), R12
+loop84Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop84Step3
+	JE   loop84Step2
+	JMP  loop84Step1
 
-firstTile340:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail342
+panels75Rows6:
+	// 6 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop86Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Y14
+	VMULPS       (AX), Y14, Y10
+	VMULPS       32(AX), Y14, Y11
+	VPERM2F128   $0x20, Y1, Y0, Y13
+	VPERM2F128   $0x31, Y1, Y0, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y0
+	VSHUFPS      $0xdd, Y14, Y13, Y1
+	VPERM2F128   $0x20, Y3, Y2, Y13
+	VPERM2F128   $0x31, Y3, Y2, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y2
+	VSHUFPS      $0xdd, Y14, Y13, Y3
+	VPERM2F128   $0x20, Y5, Y4, Y13
+	VPERM2F128   $0x31, Y5, Y4, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y4
+	VSHUFPS      $0xdd, Y14, Y13, Y5
+	VPERM2F128   $0x20, Y7, Y6, Y13
+	VPERM2F128   $0x31, Y7, Y6, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y6
+	VSHUFPS      $0xdd, Y14, Y13, Y7
+	VPERM2F128   $0x20, Y9, Y8, Y13
+	VPERM2F128   $0x31, Y9, Y8, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y8
+	VSHUFPS      $0xdd, Y14, Y13, Y9
+	VPERM2F128   $0x20, Y11, Y10, Y13
+	VPERM2F128   $0x31, Y11, Y10, Y14
+	VSHUFPS      $0x88, Y14, Y13, Y10
+	VSHUFPS      $0xdd, Y14, Y13, Y11
 
-loop341:
+loop86Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop86Part
+
+loop86:
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
 	VPSLLD       $0x10, Y12, Y12
@@ -7693,6 +6001,8 @@ loop341:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop86Step1:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -7716,6 +6026,8 @@ loop341:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop86Step2:
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
 	VPSLLD       $0x10, Y12, Y12
@@ -7738,6 +6050,8 @@ loop341:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
+
+loop86Step3:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -7765,154 +6079,100 @@ loop341:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop341
+	JG           loop86
+	VUNPCKLPS    Y1, Y0, Y13
+	VUNPCKHPS    Y1, Y0, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y0
+	VPERM2F128   $0x31, Y14, Y13, Y1
+	VUNPCKLPS    Y3, Y2, Y13
+	VUNPCKHPS    Y3, Y2, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y2
+	VPERM2F128   $0x31, Y14, Y13, Y3
+	VUNPCKLPS    Y5, Y4, Y13
+	VUNPCKHPS    Y5, Y4, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y4
+	VPERM2F128   $0x31, Y14, Y13, Y5
+	VUNPCKLPS    Y7, Y6, Y13
+	VUNPCKHPS    Y7, Y6, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y6
+	VPERM2F128   $0x31, Y14, Y13, Y7
+	VUNPCKLPS    Y9, Y8, Y13
+	VUNPCKHPS    Y9, Y8, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y8
+	VPERM2F128   $0x31, Y14, Y13, Y9
+	VUNPCKLPS    Y11, Y10, Y13
+	VUNPCKHPS    Y11, Y10, Y14
+	VPERM2F128   $0x20, Y14, Y13, Y10
+	VPERM2F128   $0x31, Y14, Y13, Y11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile87
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail342:
-	ADDQ         $0x04, CX
-	JE           end343
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end343
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end343
-	VMOVDQU      (BX), Y12
-	VPAND        allffff0000<>+0(SB), Y12, Y13
-	VPSLLD       $0x10, Y12, Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
+laterTile87:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels75Tiles
 
-end343:
-	VUNPCKLPS  Y1, Y0, Y13
-	VUNPCKHPS  Y1, Y0, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y0
-	VPERM2F128 $0x31, Y14, Y13, Y1
-	VUNPCKLPS  Y3, Y2, Y13
-	VUNPCKHPS  Y3, Y2, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y2
-	VPERM2F128 $0x31, Y14, Y13, Y3
-	VUNPCKLPS  Y5, Y4, Y13
-	VUNPCKHPS  Y5, Y4, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y4
-	VPERM2F128 $0x31, Y14, Y13, Y5
-	VUNPCKLPS  Y7, Y6, Y13
-	VUNPCKHPS  Y7, Y6, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y6
-	VPERM2F128 $0x31, Y14, Y13, Y7
-	VUNPCKLPS  Y9, Y8, Y13
-	VUNPCKHPS  Y9, Y8, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y8
-	VPERM2F128 $0x31, Y14, Y13, Y9
-	VUNPCKLPS  Y11, Y10, Y13
-	VUNPCKHPS  Y11, Y10, Y14
-	VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11
-	LEAQ       (DI)(R8*2), AX
-	ADDQ       R8, AX
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	VMOVUPS    Y2, (DI)(R8*1)
-	VMOVUPS    Y3, 32(DI)(R8*1)
-	VMOVUPS    Y4, (DI)(R8*2)
-	VMOVUPS    Y5, 32(DI)(R8*2)
-	VMOVUPS    Y6, (AX)
-	VMOVUPS    Y7, 32(AX)
-	VMOVUPS    Y8, (AX)(R8*1)
-	VMOVUPS    Y9, 32(AX)(R8*1)
-	VMOVUPS    Y10, (AX)(R8*2)
-	VMOVUPS    Y11, 32(AX)(R8*2)
-	MOVQ       56(SP), CX
-	CMPQ       CX, 48(SP)
-	JNE        laterTile344
-	MOVQ       R12, 72(SP)
+loop86Zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop86Begun
 
-laterTile344:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha345
-	ADDQ $0x18, 24(SP)
+loop86Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop86Step3
+	JE   loop86Step2
+	JMP  loop86Step1
 
-noAlpha345:
-	SUBQ $0x06, 56(SP)
-	JMP  panels285Tiles
-
-panels285Next:
-	ADDQ   $0x40, (SP)
+panels75Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels285
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels75
 
-panels285End:
+panels75End:
 	VZEROUPPER
 	RET
 
@@ -7928,130 +6188,117 @@ GLOBL allffff0000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateBF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $88-64
+TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used346
-	MOVQ $+1, 32(SP)
+	JE   used88
+	LEAQ zeros<>+0(SB), AX
 
-used346:
+used88:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors90
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors89
+
+noFactors90:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors89:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few347
+	CMPQ    64(SP), $0x02
+	JG      few91
 	MOVQ    40(BX), AX
 
-few347:
-	ADDQ 16(SP), AX
+few91:
+	ADDQ 48(SP), AX
+	MOVQ AX, 88(SP)
+	CMPQ 64(SP), $0x04
+	JG   panels92End
+
+panels92:
+	CMPQ 56(SP), $0x04
+	JL   panels92End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
 	MOVQ AX, 72(SP)
-	CMPQ 48(SP), $0x04
-	JG   panels348End
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels348:
-	CMPQ 40(SP), $0x04
-	JL   panels348End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels348Tiles:
-	MOVQ 56(SP), CX
+panels92Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels348Rows4
+	JGE  panels92Rows4
 	CMPQ CX, $0x05
-	JGE  panels348Rows3
+	JGE  panels92Rows3
 	CMPQ CX, $0x04
-	JGE  panels348Rows4
+	JGE  panels92Rows4
 	CMPQ CX, $0x03
-	JGE  panels348Rows3
+	JGE  panels92Rows3
 	CMPQ CX, $0x02
-	JGE  panels348Rows2
-	JMP  panels348Next
+	JGE  panels92Rows2
+	JMP  panels92Next
 
-panels348Rows2:
+panels92Rows2:
 	// 2 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite350
-	JB           plain349
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop93Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
 	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	JMP          ready351
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
 
-plain349:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
+loop93Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop93Part
 
-ready351:
-	JMP begun352
-
-overwrite350:
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-
-begun352:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile353
-	MOVQ 16(SP), R12
-
-firstTile353:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail355
-
-loop354:
+loop93:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z25
@@ -8074,6 +6321,8 @@ loop354:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop93Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z25
@@ -8096,6 +6345,8 @@ loop354:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop93Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z25
@@ -8118,6 +6369,8 @@ loop354:
 	VFMADD231PS  Z24, Z26, Z23
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop93Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z25
@@ -8143,142 +6396,33 @@ loop354:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop354
+	JG           loop93
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile94
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail355:
-	ADDQ         $0x04, CX
-	JE           end356
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VPMOVZXWD    (BX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VPMOVZXWD    (DX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end356
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VPMOVZXWD    (BX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VPMOVZXWD    (DX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end356
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VPMOVZXWD    (BX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VPMOVZXWD    (DX)(R11*2), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
+laterTile94:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels92Tiles
 
-end356:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile357
-	MOVQ    R12, 72(SP)
-
-laterTile357:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha358
-	ADDQ $0x08, 24(SP)
-
-noAlpha358:
-	SUBQ $0x02, 56(SP)
-	JMP  panels348Tiles
-
-panels348Rows3:
-	// 3 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite360
-	JB           plain359
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z24
-	VMULPS       64(DI)(R8*2), Z12, Z25
-	VMULPS       128(DI)(R8*2), Z12, Z26
-	VMULPS       192(DI)(R8*2), Z12, Z27
-	JMP          ready361
-
-plain359:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-
-ready361:
-	JMP begun362
-
-overwrite360:
+loop93Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8287,27 +6431,54 @@ overwrite360:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop93Begun
 
-begun362:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile363
-	MOVQ 16(SP), R12
+loop93Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop93Step3
+	JE   loop93Step2
+	JMP  loop93Step1
 
-firstTile363:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail365
+panels92Rows3:
+	// 3 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop95Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
 
-loop364:
+loop95Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop95Part
+
+loop95:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z29
@@ -8335,6 +6506,8 @@ loop364:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop95Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z29
@@ -8362,6 +6535,8 @@ loop364:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop95Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z29
@@ -8389,6 +6564,8 @@ loop364:
 	VFMADD231PS  Z28, Z31, Z27
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop95Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z29
@@ -8419,174 +6596,38 @@ loop364:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop364
+	JG           loop95
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	VMOVUPS      Z26, 128(DI)
+	VMOVUPS      Z27, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile96
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail365:
-	ADDQ         $0x04, CX
-	JE           end366
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VPMOVZXWD    (BX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VPMOVZXWD    (DX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end366
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VPMOVZXWD    (BX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VPMOVZXWD    (DX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end366
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VPMOVZXWD    (BX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VPMOVZXWD    (DX)(R11*2), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
+laterTile96:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels92Tiles
 
-end366:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile367
-	MOVQ    R12, 72(SP)
-
-laterTile367:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha368
-	ADDQ $0x0c, 24(SP)
-
-noAlpha368:
-	SUBQ $0x03, 56(SP)
-	JMP  panels348Tiles
-
-panels348Rows4:
-	// 4 rows × 64 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite370
-	JB           plain369
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VMULPS       128(DI), Z12, Z18
-	VMULPS       192(DI), Z12, Z19
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z20
-	VMULPS       64(DI)(R8*1), Z12, Z21
-	VMULPS       128(DI)(R8*1), Z12, Z22
-	VMULPS       192(DI)(R8*1), Z12, Z23
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z24
-	VMULPS       64(DI)(R8*2), Z12, Z25
-	VMULPS       128(DI)(R8*2), Z12, Z26
-	VMULPS       192(DI)(R8*2), Z12, Z27
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	VMULPS       128(AX), Z12, Z30
-	VMULPS       192(AX), Z12, Z31
-	JMP          ready371
-
-plain369:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-	VMOVUPS (AX), Z28
-	VMOVUPS 64(AX), Z29
-	VMOVUPS 128(AX), Z30
-	VMOVUPS 192(AX), Z31
-
-ready371:
-	JMP begun372
-
-overwrite370:
+loop95Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8599,29 +6640,62 @@ overwrite370:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop95Begun
 
-begun372:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile373
-	MOVQ 16(SP), R12
+loop95Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop95Step3
+	JE   loop95Step2
+	JMP  loop95Step1
 
-firstTile373:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail375
+panels92Rows4:
+	// 4 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop97Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	VMULPS       128(AX), Z12, Z30
+	VMULPS       192(AX), Z12, Z31
 
-loop374:
+loop97Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	LEAQ  (BX)(R11*1), DX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop97Part
+
+loop97:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z1
@@ -8654,6 +6728,8 @@ loop374:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop97Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z1
@@ -8686,6 +6762,8 @@ loop374:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop97Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z1
@@ -8718,6 +6796,8 @@ loop374:
 	VFMADD231PS  Z0, Z4, Z31
 	ADDQ         R10, BX
 	ADDQ         R10, DX
+
+loop97Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z1
@@ -8754,233 +6834,143 @@ loop374:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop374
+	JG           loop97
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	VMOVUPS      Z18, 128(DI)
+	VMOVUPS      Z19, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	VMOVUPS      Z22, 128(DI)
+	VMOVUPS      Z23, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	VMOVUPS      Z26, 128(DI)
+	VMOVUPS      Z27, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	VMOVUPS      Z30, 128(DI)
+	VMOVUPS      Z31, 192(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile98
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail375:
-	ADDQ         $0x04, CX
-	JE           end376
-	VBROADCASTSS (AX), Z1
-	VBROADCASTSS (AX)(R9*1), Z2
-	VBROADCASTSS (AX)(R9*2), Z3
-	VBROADCASTSS (R13), Z4
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VPMOVZXWD    (BX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VPMOVZXWD    (DX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end376
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 4(AX)(R9*1), Z2
-	VBROADCASTSS 4(AX)(R9*2), Z3
-	VBROADCASTSS 4(R13), Z4
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VPMOVZXWD    (BX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VPMOVZXWD    (DX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	ADDQ         R10, BX
-	ADDQ         R10, DX
-	DECQ         CX
-	JE           end376
-	VBROADCASTSS 8(AX), Z1
-	VBROADCASTSS 8(AX)(R9*1), Z2
-	VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VPMOVZXWD    (BX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VPMOVZXWD    (DX)(R11*2), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
+laterTile98:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels92Tiles
 
-end376:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	VMOVUPS Z28, (AX)
-	VMOVUPS Z29, 64(AX)
-	VMOVUPS Z30, 128(AX)
-	VMOVUPS Z31, 192(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile377
-	MOVQ    R12, 72(SP)
-
-laterTile377:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha378
-	ADDQ $0x10, 24(SP)
-
-noAlpha378:
-	SUBQ $0x04, 56(SP)
-	JMP  panels348Tiles
-
-panels348Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels348
-
-panels348End:
-panels379:
-	CMPQ 40(SP), $0x02
-	JL   panels379End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels379Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0f
-	JGE  panels379Rows8
-	CMPQ CX, $0x0d
-	JGE  panels379Rows7
-	CMPQ CX, $0x0b
-	JGE  panels379Rows6
-	CMPQ CX, $0x09
-	JGE  panels379Rows5
-	CMPQ CX, $0x08
-	JGE  panels379Rows8
-	CMPQ CX, $0x07
-	JGE  panels379Rows7
-	CMPQ CX, $0x06
-	JGE  panels379Rows6
-	CMPQ CX, $0x05
-	JGE  panels379Rows5
-	CMPQ CX, $0x04
-	JGE  panels379Rows4
-	CMPQ CX, $0x03
-	JGE  panels379Rows3
-	CMPQ CX, $0x02
-	JGE  panels379Rows2
-	JMP  panels379Next
-
-panels379Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite381
-	JB           plain380
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	JMP          ready382
-
-plain380:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-
-ready382:
-	JMP begun383
-
-overwrite381:
+loop97Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop97Begun
 
-begun383:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile384
-	MOVQ 16(SP), R12
+loop97Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop97Step3
+	JE   loop97Step2
+	JMP  loop97Step1
 
-firstTile384:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail386
+panels92Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels92
 
-loop385:
+panels92End:
+panels99:
+	CMPQ 56(SP), $0x02
+	JL   panels99End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels99Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0f
+	JGE  panels99Rows8
+	CMPQ CX, $0x0d
+	JGE  panels99Rows7
+	CMPQ CX, $0x0b
+	JGE  panels99Rows6
+	CMPQ CX, $0x09
+	JGE  panels99Rows5
+	CMPQ CX, $0x08
+	JGE  panels99Rows8
+	CMPQ CX, $0x07
+	JGE  panels99Rows7
+	CMPQ CX, $0x06
+	JGE  panels99Rows6
+	CMPQ CX, $0x05
+	JGE  panels99Rows5
+	CMPQ CX, $0x04
+	JGE  panels99Rows4
+	CMPQ CX, $0x03
+	JGE  panels99Rows3
+	CMPQ CX, $0x02
+	JGE  panels99Rows2
+	JMP  panels99Next
+
+panels99Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop100Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+
+loop100Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop100Part
+
+loop100:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
@@ -8993,6 +6983,8 @@ loop385:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop100Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -9005,6 +6997,8 @@ loop385:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop100Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
@@ -9017,6 +7011,8 @@ loop385:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
+
+loop100Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -9032,122 +7028,74 @@ loop385:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop385
+	JG           loop100
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile101
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail386:
-	ADDQ         $0x04, CX
-	JE           end387
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VPMOVZXWD    (BX)(R11*1), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end387
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VPMOVZXWD    (BX)(R11*1), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end387
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VPMOVZXWD    (BX)(R11*1), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
+laterTile101:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels99Tiles
 
-end387:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile388
-	MOVQ    R12, 72(SP)
-
-laterTile388:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha389
-	ADDQ $0x08, 24(SP)
-
-noAlpha389:
-	SUBQ $0x02, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite391
-	JB           plain390
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	JMP          ready392
-
-plain390:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-
-ready392:
-	JMP begun393
-
-overwrite391:
+loop100Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
+	JMP    loop100Begun
 
-begun393:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile394
-	MOVQ 16(SP), R12
+loop100Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop100Step3
+	JE   loop100Step2
+	JMP  loop100Step1
 
-firstTile394:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail396
+panels99Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop102Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
 
-loop395:
+loop102Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop102Part
+
+loop102:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
@@ -9163,6 +7111,8 @@ loop395:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop102Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -9178,6 +7128,8 @@ loop395:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop102Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
@@ -9193,6 +7145,8 @@ loop395:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
+
+loop102Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -9211,146 +7165,85 @@ loop395:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop395
+	JG           loop102
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile103
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail396:
-	ADDQ         $0x04, CX
-	JE           end397
-	VBROADCASTSS (AX), Z23
-	VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25
-	VPMOVZXWD    (BX), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VPMOVZXWD    (BX)(R11*1), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end397
-	VBROADCASTSS 4(AX), Z23
-	VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25
-	VPMOVZXWD    (BX), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VPMOVZXWD    (BX)(R11*1), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end397
-	VBROADCASTSS 8(AX), Z23
-	VBROADCASTSS 8(AX)(R9*1), Z24
-	VBROADCASTSS 8(AX)(R9*2), Z25
-	VPMOVZXWD    (BX), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VPMOVZXWD    (BX)(R11*1), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
+laterTile103:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels99Tiles
 
-end397:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile398
-	MOVQ    R12, 72(SP)
-
-laterTile398:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha399
-	ADDQ $0x0c, 24(SP)
-
-noAlpha399:
-	SUBQ $0x03, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows4:
-	// 4 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite401
-	JB           plain400
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	JMP          ready402
-
-plain400:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-
-ready402:
-	JMP begun403
-
-overwrite401:
+loop102Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
+	JMP    loop102Begun
 
-begun403:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile404
-	MOVQ 16(SP), R12
+loop102Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop102Step3
+	JE   loop102Step2
+	JMP  loop102Step1
 
-firstTile404:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail406
+panels99Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop104Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
 
-loop405:
+loop104Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop104Part
+
+loop104:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -9369,6 +7262,8 @@ loop405:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop104Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -9387,6 +7282,8 @@ loop405:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop104Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -9405,6 +7302,8 @@ loop405:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
+
+loop104Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -9427,140 +7326,35 @@ loop405:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop405
+	JG           loop104
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile105
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail406:
-	ADDQ         $0x04, CX
-	JE           end407
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VBROADCASTSS (AX)(R9*2), Z27
-	VBROADCASTSS (R13), Z28
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end407
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VBROADCASTSS 4(AX)(R9*2), Z27
-	VBROADCASTSS 4(R13), Z28
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end407
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VBROADCASTSS 8(AX)(R9*2), Z27
-	VBROADCASTSS 8(R13), Z28
-	VPMOVZXWD    (BX), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VPMOVZXWD    (BX)(R11*1), Z24
-	VPSLLD       $0x10, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
+laterTile105:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels99Tiles
 
-end407:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile408
-	MOVQ    R12, 72(SP)
-
-laterTile408:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha409
-	ADDQ $0x10, 24(SP)
-
-noAlpha409:
-	SUBQ $0x04, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows5:
-	// 5 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite411
-	JB           plain410
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	JMP          ready412
-
-plain410:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-
-ready412:
-	JMP begun413
-
-overwrite411:
+loop104Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -9569,26 +7363,58 @@ overwrite411:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
+	JMP    loop104Begun
 
-begun413:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile414
-	MOVQ 16(SP), R12
+loop104Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop104Step3
+	JE   loop104Step2
+	JMP  loop104Step1
 
-firstTile414:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail416
+panels99Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop106Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
 
-loop415:
+loop106Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop106Part
+
+loop106:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
@@ -9610,6 +7436,8 @@ loop415:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop106Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -9631,6 +7459,8 @@ loop415:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop106Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
@@ -9652,6 +7482,8 @@ loop415:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
+
+loop106Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -9677,158 +7509,38 @@ loop415:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop415
+	JG           loop106
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile107
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail416:
-	ADDQ         $0x04, CX
-	JE           end417
-	VBROADCASTSS (AX), Z27
-	VBROADCASTSS (AX)(R9*1), Z28
-	VBROADCASTSS (AX)(R9*2), Z29
-	VBROADCASTSS (R13), Z30
-	VBROADCASTSS (R13)(R9*1), Z31
-	VPMOVZXWD    (BX), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end417
-	VBROADCASTSS 4(AX), Z27
-	VBROADCASTSS 4(AX)(R9*1), Z28
-	VBROADCASTSS 4(AX)(R9*2), Z29
-	VBROADCASTSS 4(R13), Z30
-	VBROADCASTSS 4(R13)(R9*1), Z31
-	VPMOVZXWD    (BX), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end417
-	VBROADCASTSS 8(AX), Z27
-	VBROADCASTSS 8(AX)(R9*1), Z28
-	VBROADCASTSS 8(AX)(R9*2), Z29
-	VBROADCASTSS 8(R13), Z30
-	VBROADCASTSS 8(R13)(R9*1), Z31
-	VPMOVZXWD    (BX), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VPMOVZXWD    (BX)(R11*1), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
+laterTile107:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels99Tiles
 
-end417:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile418
-	MOVQ    R12, 72(SP)
-
-laterTile418:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha419
-	ADDQ $0x14, 24(SP)
-
-noAlpha419:
-	SUBQ $0x05, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows6:
-	// 6 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite421
-	JB           plain420
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	JMP          ready422
-
-plain420:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-
-ready422:
-	JMP begun423
-
-overwrite421:
+loop106Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -9839,26 +7551,62 @@ overwrite421:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop106Begun
 
-begun423:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile424
-	MOVQ 16(SP), R12
+loop106Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop106Step3
+	JE   loop106Step2
+	JMP  loop106Step1
 
-firstTile424:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail426
+panels99Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop108Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
 
-loop425:
+loop108Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop108Part
+
+loop108:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -9883,6 +7631,8 @@ loop425:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop108Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -9907,6 +7657,8 @@ loop425:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop108Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -9931,6 +7683,8 @@ loop425:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
+
+loop108Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -9959,178 +7713,41 @@ loop425:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop425
+	JG           loop108
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile109
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail426:
-	ADDQ         $0x04, CX
-	JE           end427
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end427
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VBROADCASTSS 4(R13), Z0
-	VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end427
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VBROADCASTSS 8(R13), Z0
-	VBROADCASTSS 8(R13)(R9*1), Z1
-	VBROADCASTSS 8(R13)(R9*2), Z2
-	VPMOVZXWD    (BX), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VPMOVZXWD    (BX)(R11*1), Z28
-	VPSLLD       $0x10, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
+laterTile109:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels99Tiles
 
-end427:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile428
-	MOVQ    R12, 72(SP)
-
-laterTile428:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha429
-	ADDQ $0x18, 24(SP)
-
-noAlpha429:
-	SUBQ $0x06, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows7:
-	// 7 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite431
-	JB           plain430
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (R13), Z12, Z28
-	VMULPS       64(R13), Z12, Z29
-	JMP          ready432
-
-plain430:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-
-ready432:
-	JMP begun433
-
-overwrite431:
+loop108Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10143,28 +7760,68 @@ overwrite431:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
+	JMP    loop108Begun
 
-begun433:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile434
-	MOVQ 16(SP), R12
+loop108Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop108Step3
+	JE   loop108Step2
+	JMP  loop108Step1
 
-firstTile434:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail436
+panels99Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop110Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
 
-loop435:
+loop110Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	LEAQ  (R13)(R9*2), DX
+	ADDQ  R9, DX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop110Part
+
+loop110:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
@@ -10192,6 +7849,8 @@ loop435:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop110Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -10219,6 +7878,8 @@ loop435:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop110Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
@@ -10246,6 +7907,8 @@ loop435:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
+
+loop110Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -10278,198 +7941,44 @@ loop435:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop435
+	JG           loop110
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile111
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail436:
-	ADDQ         $0x04, CX
-	JE           end437
-	VBROADCASTSS (AX), Z31
-	VBROADCASTSS (AX)(R9*1), Z0
-	VBROADCASTSS (AX)(R9*2), Z1
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS (R13)(R9*1), Z3
-	VBROADCASTSS (R13)(R9*2), Z4
-	VBROADCASTSS (DX), Z5
-	VPMOVZXWD    (BX), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VPMOVZXWD    (BX)(R11*1), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end437
-	VBROADCASTSS 4(AX), Z31
-	VBROADCASTSS 4(AX)(R9*1), Z0
-	VBROADCASTSS 4(AX)(R9*2), Z1
-	VBROADCASTSS 4(R13), Z2
-	VBROADCASTSS 4(R13)(R9*1), Z3
-	VBROADCASTSS 4(R13)(R9*2), Z4
-	VBROADCASTSS 4(DX), Z5
-	VPMOVZXWD    (BX), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VPMOVZXWD    (BX)(R11*1), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end437
-	VBROADCASTSS 8(AX), Z31
-	VBROADCASTSS 8(AX)(R9*1), Z0
-	VBROADCASTSS 8(AX)(R9*2), Z1
-	VBROADCASTSS 8(R13), Z2
-	VBROADCASTSS 8(R13)(R9*1), Z3
-	VBROADCASTSS 8(R13)(R9*2), Z4
-	VBROADCASTSS 8(DX), Z5
-	VPMOVZXWD    (BX), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VPMOVZXWD    (BX)(R11*1), Z30
-	VPSLLD       $0x10, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
+laterTile111:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000007, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x07, 72(SP)
+	JMP    panels99Tiles
 
-end437:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile438
-	MOVQ    R12, 72(SP)
-
-laterTile438:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha439
-	ADDQ $0x1c, 24(SP)
-
-noAlpha439:
-	SUBQ $0x07, 56(SP)
-	JMP  panels379Tiles
-
-panels379Rows8:
-	// 8 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite441
-	JB           plain440
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VMULPS       64(DI), Z12, Z17
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z18
-	VMULPS       64(DI)(R8*1), Z12, Z19
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z20
-	VMULPS       64(DI)(R8*2), Z12, Z21
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX)(R8*1), Z12, Z24
-	VMULPS       64(AX)(R8*1), Z12, Z25
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX)(R8*2), Z12, Z26
-	VMULPS       64(AX)(R8*2), Z12, Z27
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (R13), Z12, Z28
-	VMULPS       64(R13), Z12, Z29
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (R13)(R8*1), Z12, Z30
-	VMULPS       64(R13)(R8*1), Z12, Z31
-	JMP          ready442
-
-plain440:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-	VMOVUPS (R13)(R8*1), Z30
-	VMOVUPS 64(R13)(R8*1), Z31
-
-ready442:
-	JMP begun443
-
-overwrite441:
+loop110Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10484,28 +7993,73 @@ overwrite441:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop110Begun
 
-begun443:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile444
-	MOVQ 16(SP), R12
+loop110Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	LEAQ -16(DX)(R12*4), DX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop110Step3
+	JE   loop110Step2
+	JMP  loop110Step1
 
-firstTile444:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail446
+panels99Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop112Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         R8, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
 
-loop445:
+loop112Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	LEAQ  (R13)(R9*2), DX
+	ADDQ  R9, DX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop112Part
+
+loop112:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -10536,6 +8090,8 @@ loop445:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop112Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -10566,6 +8122,8 @@ loop445:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop112Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -10596,6 +8154,8 @@ loop445:
 	VFMADD231PS  Z0, Z7, Z29
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
+
+loop112Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -10631,223 +8191,134 @@ loop445:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop445
+	JG           loop112
+	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z17, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z19, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z21, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z23, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z25, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z27, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z28, (DI)
+	VMOVUPS      Z29, 64(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z30, (DI)
+	VMOVUPS      Z31, 64(DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile113
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail446:
-	ADDQ         $0x04, CX
-	JE           end447
-	VBROADCASTSS (AX), Z1
-	VBROADCASTSS (AX)(R9*1), Z2
-	VBROADCASTSS (AX)(R9*2), Z3
-	VBROADCASTSS (R13), Z4
-	VBROADCASTSS (R13)(R9*1), Z5
-	VBROADCASTSS (R13)(R9*2), Z6
-	VBROADCASTSS (DX), Z7
-	VBROADCASTSS (DX)(R9*1), Z8
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end447
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 4(AX)(R9*1), Z2
-	VBROADCASTSS 4(AX)(R9*2), Z3
-	VBROADCASTSS 4(R13), Z4
-	VBROADCASTSS 4(R13)(R9*1), Z5
-	VBROADCASTSS 4(R13)(R9*2), Z6
-	VBROADCASTSS 4(DX), Z7
-	VBROADCASTSS 4(DX)(R9*1), Z8
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end447
-	VBROADCASTSS 8(AX), Z1
-	VBROADCASTSS 8(AX)(R9*1), Z2
-	VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4
-	VBROADCASTSS 8(R13)(R9*1), Z5
-	VBROADCASTSS 8(R13)(R9*2), Z6
-	VBROADCASTSS 8(DX), Z7
-	VBROADCASTSS 8(DX)(R9*1), Z8
-	VPMOVZXWD    (BX), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z18
-	VFMADD231PS  Z0, Z3, Z20
-	VFMADD231PS  Z0, Z4, Z22
-	VFMADD231PS  Z0, Z5, Z24
-	VFMADD231PS  Z0, Z6, Z26
-	VFMADD231PS  Z0, Z7, Z28
-	VFMADD231PS  Z0, Z8, Z30
-	VPMOVZXWD    (BX)(R11*1), Z0
-	VPSLLD       $0x10, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z19
-	VFMADD231PS  Z0, Z3, Z21
-	VFMADD231PS  Z0, Z4, Z23
-	VFMADD231PS  Z0, Z5, Z25
-	VFMADD231PS  Z0, Z6, Z27
-	VFMADD231PS  Z0, Z7, Z29
-	VFMADD231PS  Z0, Z8, Z31
+laterTile113:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000008, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x08, 72(SP)
+	JMP    panels99Tiles
 
-end447:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	VMOVUPS Z30, (R13)(R8*1)
-	VMOVUPS Z31, 64(R13)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile448
-	MOVQ    R12, 72(SP)
-
-laterTile448:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha449
-	ADDQ $0x20, 24(SP)
-
-noAlpha449:
-	SUBQ $0x08, 56(SP)
-	JMP  panels379Tiles
-
-panels379Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels379
-
-panels379End:
-panels450:
-	CMPQ 40(SP), $0x01
-	JL   panels450End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels450Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x07
-	JGE  panels450Rows4
-	CMPQ CX, $0x05
-	JGE  panels450Rows3
-	CMPQ CX, $0x04
-	JGE  panels450Rows4
-	CMPQ CX, $0x03
-	JGE  panels450Rows3
-	CMPQ CX, $0x02
-	JGE  panels450Rows2
-	JMP  panels450Next
-
-panels450Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite452
-	JB           plain451
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	JMP          ready453
-
-plain451:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-
-ready453:
-	JMP begun454
-
-overwrite452:
+loop112Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop112Begun
 
-begun454:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile455
-	MOVQ 16(SP), R12
+loop112Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	LEAQ -16(DX)(R12*4), DX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop112Step3
+	JE   loop112Step2
+	JMP  loop112Step1
 
-firstTile455:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail457
+panels99Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels99
 
-loop456:
+panels99End:
+panels114:
+	CMPQ 56(SP), $0x01
+	JL   panels114End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels114Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels114Rows4
+	CMPQ CX, $0x05
+	JGE  panels114Rows3
+	CMPQ CX, $0x04
+	JGE  panels114Rows4
+	CMPQ CX, $0x03
+	JGE  panels114Rows3
+	CMPQ CX, $0x02
+	JGE  panels114Rows2
+	JMP  panels114Next
+
+panels114Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop115Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+
+loop115Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop115Part
+
+loop115:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VPMOVZXWD    (BX), Z18
@@ -10855,6 +8326,8 @@ loop456:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop115Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
@@ -10863,6 +8336,8 @@ loop456:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop115Step2:
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VPMOVZXWD    (BX), Z18
@@ -10870,6 +8345,8 @@ loop456:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
+
+loop115Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -10881,99 +8358,67 @@ loop456:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop456
+	JG           loop115
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile116
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail457:
-	ADDQ         $0x04, CX
-	JE           end458
-	VBROADCASTSS (AX), Z19
-	VBROADCASTSS (AX)(R9*1), Z20
-	VPMOVZXWD    (BX), Z18
-	VPSLLD       $0x10, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end458
-	VBROADCASTSS 4(AX), Z19
-	VBROADCASTSS 4(AX)(R9*1), Z20
-	VPMOVZXWD    (BX), Z18
-	VPSLLD       $0x10, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end458
-	VBROADCASTSS 8(AX), Z19
-	VBROADCASTSS 8(AX)(R9*1), Z20
-	VPMOVZXWD    (BX), Z18
-	VPSLLD       $0x10, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
+laterTile116:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels114Tiles
 
-end458:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile459
-	MOVQ    R12, 72(SP)
-
-laterTile459:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha460
-	ADDQ $0x08, 24(SP)
-
-noAlpha460:
-	SUBQ $0x02, 56(SP)
-	JMP  panels450Tiles
-
-panels450Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite462
-	JB           plain461
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z18
-	JMP          ready463
-
-plain461:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-
-ready463:
-	JMP begun464
-
-overwrite462:
+loop115Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
+	JMP    loop115Begun
 
-begun464:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile465
-	MOVQ 16(SP), R12
+loop115Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop115Step3
+	JE   loop115Step2
+	JMP  loop115Step1
 
-firstTile465:
-	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail467
+panels114Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop117Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
 
-loop466:
+loop117Begun:
+	MOVQ  SI, AX
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop117Part
+
+loop117:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -10983,6 +8428,8 @@ loop466:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop117Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
@@ -10993,6 +8440,8 @@ loop466:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop117Step2:
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -11002,6 +8451,8 @@ loop466:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
+
+loop117Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -11015,116 +8466,75 @@ loop466:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop466
+	JG           loop117
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile118
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail467:
-	ADDQ         $0x04, CX
-	JE           end468
-	VBROADCASTSS (AX), Z20
-	VBROADCASTSS (AX)(R9*1), Z21
-	VBROADCASTSS (AX)(R9*2), Z22
-	VPMOVZXWD    (BX), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end468
-	VBROADCASTSS 4(AX), Z20
-	VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22
-	VPMOVZXWD    (BX), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end468
-	VBROADCASTSS 8(AX), Z20
-	VBROADCASTSS 8(AX)(R9*1), Z21
-	VBROADCASTSS 8(AX)(R9*2), Z22
-	VPMOVZXWD    (BX), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
+laterTile118:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels114Tiles
 
-end468:
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile469
-	MOVQ    R12, 72(SP)
-
-laterTile469:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha470
-	ADDQ $0x0c, 24(SP)
-
-noAlpha470:
-	SUBQ $0x03, 56(SP)
-	JMP  panels450Tiles
-
-panels450Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite472
-	JB           plain471
-	VBROADCASTSS (CX), Z12
-	VMULPS       (DI), Z12, Z16
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (DI)(R8*1), Z12, Z17
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (DI)(R8*2), Z12, Z18
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	JMP          ready473
-
-plain471:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-	VMOVUPS (AX), Z19
-
-ready473:
-	JMP begun474
-
-overwrite472:
+loop117Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
+	JMP    loop117Begun
 
-begun474:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile475
-	MOVQ 16(SP), R12
+loop117Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop117Step3
+	JE   loop117Step2
+	JMP  loop117Step1
 
-firstTile475:
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail477
+panels114Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop119Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
 
-loop476:
+loop119Begun:
+	MOVQ  SI, AX
+	LEAQ  (AX)(R9*2), R13
+	ADDQ  R9, R13
+	MOVQ  48(SP), BX
+	MOVQ  96(SP), R12
+	MOVQ  80(SP), CX
+	TESTQ $0x00000003, CX
+	JNE   loop119Part
+
+loop119:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -11136,6 +8546,8 @@ loop476:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop119Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -11148,6 +8560,8 @@ loop476:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop119Step2:
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -11159,6 +8573,8 @@ loop476:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
+
+loop119Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -11175,203 +8591,160 @@ loop476:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop476
+	JG           loop119
+	VMOVUPS      Z16, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z17, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z18, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z19, (DI)
+	ADDQ         R8, DI
+	MOVQ         72(SP), CX
+	CMPQ         CX, 64(SP)
+	JNE          laterTile120
+	MOVQ         R12, 88(SP)
+	MOVQ         48(SP), AX
+	MOVQ         AX, 96(SP)
 
-tail477:
-	ADDQ         $0x04, CX
-	JE           end478
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VBROADCASTSS (AX)(R9*2), Z23
-	VBROADCASTSS (R13), Z24
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end478
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VBROADCASTSS 4(AX)(R9*2), Z23
-	VBROADCASTSS 4(R13), Z24
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	ADDQ         R10, BX
-	DECQ         CX
-	JE           end478
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VBROADCASTSS 8(AX)(R9*2), Z23
-	VBROADCASTSS 8(R13), Z24
-	VPMOVZXWD    (BX), Z20
-	VPSLLD       $0x10, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
+laterTile120:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels114Tiles
 
-end478:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	VMOVUPS Z19, (AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile479
-	MOVQ    R12, 72(SP)
+loop119Zero:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    loop119Begun
 
-laterTile479:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha480
-	ADDQ $0x10, 24(SP)
+loop119Part:
+	MOVQ CX, R12
+	ANDQ $0x03, R12
+	LEAQ -16(AX)(R12*4), AX
+	LEAQ -16(R13)(R12*4), R13
+	SUBQ R12, CX
+	ADDQ $0x04, CX
+	CMPQ R12, $0x02
+	MOVQ 96(SP), R12
+	JB   loop119Step3
+	JE   loop119Step2
+	JMP  loop119Step1
 
-noAlpha480:
-	SUBQ $0x04, 56(SP)
-	JMP  panels450Tiles
-
-panels450Next:
-	ADDQ   $0x40, (SP)
+panels114Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels450
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels114
 
-panels450End:
+panels114End:
 	VZEROUPPER
 	RET
 
 // func accumulateI8AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateI8AVX2(SB), NOSPLIT, $88-64
+TEXT ·accumulateI8AVX2(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used481
-	MOVQ $+1, 32(SP)
+	JE   used121
+	LEAQ zeros<>+0(SB), AX
 
-used481:
+used121:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors123
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors122
+
+noFactors123:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors122:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few482
+	CMPQ    64(SP), $0x02
+	JG      few124
 	MOVQ    40(BX), AX
 
-few482:
-	ADDQ 16(SP), AX
+few124:
+	ADDQ 48(SP), AX
+	MOVQ AX, 88(SP)
+	CMPQ 64(SP), $0x01
+	JG   panels125End
+
+panels125:
+	CMPQ 56(SP), $0x04
+	JL   panels125End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
 	MOVQ AX, 72(SP)
-	CMPQ 48(SP), $0x01
-	JG   panels483End
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels483:
-	CMPQ 40(SP), $0x04
-	JL   panels483End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels483Tiles:
-	MOVQ 56(SP), CX
+panels125Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x01
-	JGE  panels483Rows1
-	JMP  panels483Next
+	JGE  panels125Rows1
+	JMP  panels125Next
 
-panels483Rows1:
+panels125Rows1:
 	// 1 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite485
-	JB           plain484
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop126Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          ready486
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
 
-plain484:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-
-ready486:
-	JMP begun487
-
-overwrite485:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-begun487:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile488
-	MOVQ 16(SP), R12
-
-firstTile488:
+loop126Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
+	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail490
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop489:
+loop126:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 
@@ -11430,6 +8803,8 @@ loop489:
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
+	CMPQ         CX, $0x01
+	JE           loop126End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -11472,6 +8847,8 @@ loop489:
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
+	CMPQ         CX, $0x02
+	JE           loop126End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -11514,6 +8891,8 @@ loop489:
 	VCVTDQ2PS    Y9, Y9
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
+	CMPQ         CX, $0x03
+	JE           loop126End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -11553,156 +8932,9 @@ loop489:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop489
+	JG           loop126
 
-tail490:
-	ADDQ         $0x04, CX
-	JE           end491
-	VBROADCASTSS (AX), Y10
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y8
-	VPMADDUBSW (BX), Y8, Y8
-	VPMADDWD   all00000001<>+0(SB), Y8, Y8
-	VCVTDQ2PS  Y8, Y8
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU     all00000001<>+0(SB), Y9
-	VPMADDUBSW  32(BX), Y9, Y9
-	VPMADDWD    all00000001<>+0(SB), Y9, Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y8
-	VPMADDUBSW (BX)(R11*1), Y8, Y8
-	VPMADDWD   all00000001<>+0(SB), Y8, Y8
-	VCVTDQ2PS  Y8, Y8
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU     all00000001<>+0(SB), Y9
-	VPMADDUBSW  32(BX)(R11*1), Y9, Y9
-	VPMADDWD    all00000001<>+0(SB), Y9, Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS Y8, Y10, Y2
-	VFMADD231PS Y9, Y10, Y3
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y8
-	VPMADDUBSW (BX)(R11*2), Y8, Y8
-	VPMADDWD   all00000001<>+0(SB), Y8, Y8
-	VCVTDQ2PS  Y8, Y8
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU     all00000001<>+0(SB), Y9
-	VPMADDUBSW  32(BX)(R11*2), Y9, Y9
-	VPMADDWD    all00000001<>+0(SB), Y9, Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y8
-	VPMADDUBSW (DX)(R11*2), Y8, Y8
-	VPMADDWD   all00000001<>+0(SB), Y8, Y8
-	VCVTDQ2PS  Y8, Y8
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU      all00000001<>+0(SB), Y9
-	VPMADDUBSW   32(DX)(R11*2), Y9, Y9
-	VPMADDWD     all00000001<>+0(SB), Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	DECQ         CX
-	JE           end491
-	VBROADCASTSS 4(AX), Y10
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VMOVDQU      (BX)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VMOVDQU      (BX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*2), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVDQU      (DX)(R11*2), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(DX)(R11*2), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	DECQ         CX
-	JE           end491
-	VBROADCASTSS 8(AX), Y10
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VMOVDQU      (BX)(R11*1), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*1), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VMOVDQU      (BX)(R11*2), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*2), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VMOVDQU      (DX)(R11*2), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(DX)(R11*2), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-
-end491:
+loop126End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -11711,100 +8943,89 @@ end491:
 	VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile492
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile127
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile492:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha493
-	ADDQ $0x04, 24(SP)
+laterTile127:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels125Tiles
 
-noAlpha493:
-	SUBQ $0x01, 56(SP)
-	JMP  panels483Tiles
-
-panels483Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels483
-
-panels483End:
-	CMPQ 48(SP), $0x03
-	JG   panels494End
-
-panels494:
-	CMPQ 40(SP), $0x02
-	JL   panels494End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels494Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x05
-	JGE  panels494Rows3
-	CMPQ CX, $0x04
-	JGE  panels494Rows2
-	CMPQ CX, $0x03
-	JGE  panels494Rows3
-	CMPQ CX, $0x02
-	JGE  panels494Rows2
-	CMPQ CX, $0x01
-	JGE  panels494Rows1
-	JMP  panels494Next
-
-panels494Rows1:
-	// 1 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite496
-	JB           plain495
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          ready497
-
-plain495:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-ready497:
-	JMP begun498
-
-overwrite496:
+loop126Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	JMP    loop126Begun
 
-begun498:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile499
-	MOVQ 16(SP), R12
+panels125Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels125
 
-firstTile499:
+panels125End:
+	CMPQ 64(SP), $0x03
+	JG   panels128End
+
+panels128:
+	CMPQ 56(SP), $0x02
+	JL   panels128End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels128Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x05
+	JGE  panels128Rows3
+	CMPQ CX, $0x04
+	JGE  panels128Rows2
+	CMPQ CX, $0x03
+	JGE  panels128Rows3
+	CMPQ CX, $0x02
+	JGE  panels128Rows2
+	CMPQ CX, $0x01
+	JGE  panels128Rows1
+	JMP  panels128Next
+
+panels128Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop129Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+
+loop129Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail501
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop500:
+loop129:
 	VBROADCASTSS (AX), Y6
 
 	// A row of multiply-adds leaves their units idle, while there are too many shifts.
@@ -11834,6 +9055,8 @@ loop500:
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
+	CMPQ         CX, $0x01
+	JE           loop129End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -11856,6 +9079,8 @@ loop500:
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
+	CMPQ         CX, $0x02
+	JE           loop129End
 	VBROADCASTSS 8(AX), Y6
 	VMOVDQU      (BX), Y4
 	VPSLLD       $0x08, Y4, Y4
@@ -11877,6 +9102,8 @@ loop500:
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
+	CMPQ         CX, $0x03
+	JE           loop129End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -11899,164 +9126,61 @@ loop500:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop500
+	JG           loop129
 
-tail501:
-	ADDQ         $0x04, CX
-	JE           end502
-	VBROADCASTSS (AX), Y6
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y4
-	VPMADDUBSW (BX), Y4, Y4
-	VPMADDWD   all00000001<>+0(SB), Y4, Y4
-	VCVTDQ2PS  Y4, Y4
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU     all00000001<>+0(SB), Y5
-	VPMADDUBSW  32(BX), Y5, Y5
-	VPMADDWD    all00000001<>+0(SB), Y5, Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y4
-	VPMADDUBSW (BX)(R11*1), Y4, Y4
-	VPMADDWD   all00000001<>+0(SB), Y4, Y4
-	VCVTDQ2PS  Y4, Y4
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU      all00000001<>+0(SB), Y5
-	VPMADDUBSW   32(BX)(R11*1), Y5, Y5
-	VPMADDWD     all00000001<>+0(SB), Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	DECQ         CX
-	JE           end502
-	VBROADCASTSS 4(AX), Y6
-	VMOVDQU      (BX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      (BX)(R11*1), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX)(R11*1), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	DECQ         CX
-	JE           end502
-	VBROADCASTSS 8(AX), Y6
-	VMOVDQU      (BX), Y4
-	VPSLLD       $0x08, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSLLD       $0x08, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVDQU      (BX)(R11*1), Y4
-	VPSLLD       $0x08, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX)(R11*1), Y5
-	VPSLLD       $0x08, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-
-end502:
+loop129End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile503
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile130
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile503:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha504
-	ADDQ $0x04, 24(SP)
+laterTile130:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels128Tiles
 
-noAlpha504:
-	SUBQ $0x01, 56(SP)
-	JMP  panels494Tiles
-
-panels494Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite506
-	JB           plain505
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          ready507
-
-plain505:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-
-ready507:
-	JMP begun508
-
-overwrite506:
+loop129Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop129Begun
 
-begun508:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile509
-	MOVQ 16(SP), R12
+panels128Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop131Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
 
-firstTile509:
+loop131Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail511
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop510:
+loop131:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VMOVDQU      (BX), Y8
@@ -12083,6 +9207,8 @@ loop510:
 	VFMADD231PS  Y9, Y10, Y3
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
+	CMPQ         CX, $0x01
+	JE           loop131End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -12110,6 +9236,8 @@ loop510:
 	VFMADD231PS  Y9, Y10, Y3
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
+	CMPQ         CX, $0x02
+	JE           loop131End
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VMOVDQU      (BX), Y8
@@ -12136,6 +9264,8 @@ loop510:
 	VFMADD231PS  Y9, Y10, Y3
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
+	CMPQ         CX, $0x03
+	JE           loop131End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -12163,162 +9293,35 @@ loop510:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop510
+	JG           loop131
 
-tail511:
-	ADDQ         $0x04, CX
-	JE           end512
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x18, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x18, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPSLLD       $0x18, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*1), Y9
-	VPSLLD       $0x18, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	DECQ         CX
-	JE           end512
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-	DECQ         CX
-	JE           end512
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y4
-	VFMADD231PS  Y9, Y11, Y5
-	VMOVDQU      (BX)(R11*1), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX)(R11*1), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VFMADD231PS  Y8, Y11, Y6
-	VFMADD231PS  Y9, Y11, Y7
-
-end512:
+loop131End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile513
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile132
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile513:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha514
-	ADDQ $0x08, 24(SP)
+laterTile132:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels128Tiles
 
-noAlpha514:
-	SUBQ $0x02, 56(SP)
-	JMP  panels494Tiles
-
-panels494Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite516
-	JB           plain515
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          ready517
-
-plain515:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-
-ready517:
-	JMP begun518
-
-overwrite516:
+loop131Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -12327,26 +9330,39 @@ overwrite516:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop131Begun
 
-begun518:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile519
-	MOVQ 16(SP), R12
+panels128Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop133Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
 
-firstTile519:
+loop133Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail521
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop520:
+loop133:
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x18, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -12381,6 +9397,8 @@ loop520:
 	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x01
+	JE           loop133End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -12416,6 +9434,8 @@ loop520:
 	VBROADCASTSS 4(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x02
+	JE           loop133End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x08, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -12450,6 +9470,8 @@ loop520:
 	VBROADCASTSS 8(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x03
+	JE           loop133End
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -12485,228 +9507,113 @@ loop520:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop520
+	JG           loop133
 
-tail521:
-	ADDQ         $0x04, CX
-	JE           end522
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x18, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x18, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPSLLD       $0x18, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX)(R11*1), Y13
-	VPSLLD       $0x18, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	DECQ         CX
-	JE           end522
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x10, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX)(R11*1), Y13
-	VPSLLD       $0x10, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	DECQ         CX
-	JE           end522
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x08, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x08, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVDQU      (BX)(R11*1), Y12
-	VPSLLD       $0x08, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX)(R11*1), Y13
-	VPSLLD       $0x08, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-
-end522:
+loop133End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile523
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	VMOVUPS Y10, 64(DI)
+	VMOVUPS Y11, 96(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile134
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile523:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha524
-	ADDQ $0x0c, 24(SP)
+laterTile134:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels128Tiles
 
-noAlpha524:
-	SUBQ $0x03, 56(SP)
-	JMP  panels494Tiles
-
-panels494Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels494
-
-panels494End:
-panels525:
-	CMPQ 40(SP), $0x01
-	JL   panels525End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels525Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0b
-	JGE  panels525Rows6
-	CMPQ CX, $0x09
-	JGE  panels525Rows5
-	CMPQ CX, $0x07
-	JGE  panels525Rows4
-	CMPQ CX, $0x06
-	JGE  panels525Rows6
-	CMPQ CX, $0x05
-	JGE  panels525Rows5
-	CMPQ CX, $0x04
-	JGE  panels525Rows4
-	CMPQ CX, $0x03
-	JGE  panels525Rows3
-	CMPQ CX, $0x02
-	JGE  panels525Rows2
-	CMPQ CX, $0x01
-	JGE  panels525Rows1
-	JMP  panels525Next
-
-panels525Rows1:
-	// 1 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite527
-	JB           plain526
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	JMP          ready528
-
-plain526:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-
-ready528:
-	JMP begun529
-
-overwrite527:
+loop133Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop133Begun
 
-begun529:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile530
-	MOVQ 16(SP), R12
+panels128Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels128
 
-firstTile530:
+panels128End:
+panels135:
+	CMPQ 56(SP), $0x01
+	JL   panels135End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels135Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0b
+	JGE  panels135Rows6
+	CMPQ CX, $0x09
+	JGE  panels135Rows5
+	CMPQ CX, $0x07
+	JGE  panels135Rows4
+	CMPQ CX, $0x06
+	JGE  panels135Rows6
+	CMPQ CX, $0x05
+	JGE  panels135Rows5
+	CMPQ CX, $0x04
+	JGE  panels135Rows4
+	CMPQ CX, $0x03
+	JGE  panels135Rows3
+	CMPQ CX, $0x02
+	JGE  panels135Rows2
+	CMPQ CX, $0x01
+	JGE  panels135Rows1
+	JMP  panels135Next
+
+panels135Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop136Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+
+loop136Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail532
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop531:
+loop136:
 	VBROADCASTSS (AX), Y4
 
 	// A row of multiply-adds leaves their units idle, while there are too many shifts.
@@ -12722,6 +9629,8 @@ loop531:
 	VCVTDQ2PS    Y3, Y3
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
+	CMPQ         CX, $0x01
+	JE           loop136End
 	VBROADCASTSS 4(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPSLLD       $0x10, Y2, Y2
@@ -12733,6 +9642,8 @@ loop531:
 	VCVTDQ2PS    Y3, Y3
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
+	CMPQ         CX, $0x02
+	JE           loop136End
 	VBROADCASTSS 8(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPSLLD       $0x08, Y2, Y2
@@ -12744,6 +9655,8 @@ loop531:
 	VCVTDQ2PS    Y3, Y3
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
+	CMPQ         CX, $0x03
+	JE           loop136End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -12758,116 +9671,53 @@ loop531:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop531
+	JG           loop136
 
-tail532:
-	ADDQ         $0x04, CX
-	JE           end533
-	VBROADCASTSS (AX), Y4
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU    all00000001<>+0(SB), Y2
-	VPMADDUBSW (BX), Y2, Y2
-	VPMADDWD   all00000001<>+0(SB), Y2, Y2
-	VCVTDQ2PS  Y2, Y2
-
-	// A row of multiply-adds leaves their units idle, while there are too many shifts.
-	VMOVDQU      all00000001<>+0(SB), Y3
-	VPMADDUBSW   32(BX), Y3, Y3
-	VPMADDWD     all00000001<>+0(SB), Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	DECQ         CX
-	JE           end533
-	VBROADCASTSS 4(AX), Y4
-	VMOVDQU      (BX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VPSRAD       $0x18, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMOVDQU      32(BX), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VPSRAD       $0x18, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	DECQ         CX
-	JE           end533
-	VBROADCASTSS 8(AX), Y4
-	VMOVDQU      (BX), Y2
-	VPSLLD       $0x08, Y2, Y2
-	VPSRAD       $0x18, Y2, Y2
-	VCVTDQ2PS    Y2, Y2
-	VMOVDQU      32(BX), Y3
-	VPSLLD       $0x08, Y3, Y3
-	VPSRAD       $0x18, Y3, Y3
-	VCVTDQ2PS    Y3, Y3
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-
-end533:
+loop136End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile534
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile137
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile534:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha535
-	ADDQ $0x04, 24(SP)
+laterTile137:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha535:
-	SUBQ $0x01, 56(SP)
-	JMP  panels525Tiles
-
-panels525Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite537
-	JB           plain536
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          ready538
-
-plain536:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-
-ready538:
-	JMP begun539
-
-overwrite537:
+loop136Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	JMP    loop136Begun
 
-begun539:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile540
-	MOVQ 16(SP), R12
+panels135Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop138Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
 
-firstTile540:
+loop138Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail542
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop541:
+loop138:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -12882,6 +9732,8 @@ loop541:
 	VFMADD231PS  Y5, Y6, Y1
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
+	CMPQ         CX, $0x01
+	JE           loop138End
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -12896,6 +9748,8 @@ loop541:
 	VFMADD231PS  Y5, Y6, Y1
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
+	CMPQ         CX, $0x02
+	JE           loop138End
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -12910,6 +9764,8 @@ loop541:
 	VFMADD231PS  Y5, Y6, Y1
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
+	CMPQ         CX, $0x03
+	JE           loop138End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -12927,132 +9783,62 @@ loop541:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop541
+	JG           loop138
 
-tail542:
-	ADDQ         $0x04, CX
-	JE           end543
-	VBROADCASTSS (AX), Y6
-	VBROADCASTSS (AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPSLLD       $0x18, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSLLD       $0x18, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	DECQ         CX
-	JE           end543
-	VBROADCASTSS 4(AX), Y6
-	VBROADCASTSS 4(AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-	DECQ         CX
-	JE           end543
-	VBROADCASTSS 8(AX), Y6
-	VBROADCASTSS 8(AX)(R9*1), Y7
-	VMOVDQU      (BX), Y4
-	VPSLLD       $0x08, Y4, Y4
-	VPSRAD       $0x18, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMOVDQU      32(BX), Y5
-	VPSLLD       $0x08, Y5, Y5
-	VPSRAD       $0x18, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VFMADD231PS  Y4, Y7, Y2
-	VFMADD231PS  Y5, Y7, Y3
-
-end543:
+loop138End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile544
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile139
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile544:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha545
-	ADDQ $0x08, 24(SP)
+laterTile139:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha545:
-	SUBQ $0x02, 56(SP)
-	JMP  panels525Tiles
-
-panels525Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite547
-	JB           plain546
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          ready548
-
-plain546:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-
-ready548:
-	JMP begun549
-
-overwrite547:
+loop138Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	JMP    loop138Begun
 
-begun549:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile550
-	MOVQ 16(SP), R12
+panels135Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop140Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
 
-firstTile550:
+loop140Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail552
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop551:
+loop140:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -13070,6 +9856,8 @@ loop551:
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
+	CMPQ         CX, $0x01
+	JE           loop140End
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
 	VBROADCASTSS 4(AX)(R9*2), Y10
@@ -13087,6 +9875,8 @@ loop551:
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
+	CMPQ         CX, $0x02
+	JE           loop140End
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -13104,6 +9894,8 @@ loop551:
 	VFMADD231PS  Y7, Y9, Y3
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
+	CMPQ         CX, $0x03
+	JE           loop140End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -13124,156 +9916,73 @@ loop551:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop551
+	JG           loop140
 
-tail552:
-	ADDQ         $0x04, CX
-	JE           end553
-	VBROADCASTSS (AX), Y8
-	VBROADCASTSS (AX)(R9*1), Y9
-	VBROADCASTSS (AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPSLLD       $0x18, Y6, Y6
-	VPSRAD       $0x18, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMOVDQU      32(BX), Y7
-	VPSLLD       $0x18, Y7, Y7
-	VPSRAD       $0x18, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	DECQ         CX
-	JE           end553
-	VBROADCASTSS 4(AX), Y8
-	VBROADCASTSS 4(AX)(R9*1), Y9
-	VBROADCASTSS 4(AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPSRAD       $0x18, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMOVDQU      32(BX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPSRAD       $0x18, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-	DECQ         CX
-	JE           end553
-	VBROADCASTSS 8(AX), Y8
-	VBROADCASTSS 8(AX)(R9*1), Y9
-	VBROADCASTSS 8(AX)(R9*2), Y10
-	VMOVDQU      (BX), Y6
-	VPSLLD       $0x08, Y6, Y6
-	VPSRAD       $0x18, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VMOVDQU      32(BX), Y7
-	VPSLLD       $0x08, Y7, Y7
-	VPSRAD       $0x18, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VFMADD231PS  Y6, Y9, Y2
-	VFMADD231PS  Y7, Y9, Y3
-	VFMADD231PS  Y6, Y10, Y4
-	VFMADD231PS  Y7, Y10, Y5
-
-end553:
+loop140End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile554
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile141
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile554:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha555
-	ADDQ $0x0c, 24(SP)
+laterTile141:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha555:
-	SUBQ $0x03, 56(SP)
-	JMP  panels525Tiles
-
-panels525Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite557
-	JB           plain556
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          ready558
-
-plain556:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-
-ready558:
-	JMP begun559
-
-overwrite557:
+loop140Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	JMP    loop140Begun
 
-begun559:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile560
-	MOVQ 16(SP), R12
+panels135Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop142Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
 
-firstTile560:
+loop142Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail562
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop561:
+loop142:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -13294,6 +10003,8 @@ loop561:
 	VFMADD231PS  Y9, Y12, Y5
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
+	CMPQ         CX, $0x01
+	JE           loop142End
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12
@@ -13314,6 +10025,8 @@ loop561:
 	VFMADD231PS  Y9, Y12, Y5
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
+	CMPQ         CX, $0x02
+	JE           loop142End
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -13334,6 +10047,8 @@ loop561:
 	VFMADD231PS  Y9, Y12, Y5
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
+	CMPQ         CX, $0x03
+	JE           loop142End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -13358,150 +10073,37 @@ loop561:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop561
+	JG           loop142
 
-tail562:
-	ADDQ         $0x04, CX
-	JE           end563
-	VBROADCASTSS (AX), Y10
-	VBROADCASTSS (AX)(R9*1), Y11
-	VBROADCASTSS (AX)(R9*2), Y12
-	VBROADCASTSS (R13), Y13
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x18, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x18, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	DECQ         CX
-	JE           end563
-	VBROADCASTSS 4(AX), Y10
-	VBROADCASTSS 4(AX)(R9*1), Y11
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VBROADCASTSS 4(R13), Y13
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-	DECQ         CX
-	JE           end563
-	VBROADCASTSS 8(AX), Y10
-	VBROADCASTSS 8(AX)(R9*1), Y11
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VBROADCASTSS 8(R13), Y13
-	VMOVDQU      (BX), Y8
-	VPSLLD       $0x08, Y8, Y8
-	VPSRAD       $0x18, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VMOVDQU      32(BX), Y9
-	VPSLLD       $0x08, Y9, Y9
-	VPSRAD       $0x18, Y9, Y9
-	VCVTDQ2PS    Y9, Y9
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VFMADD231PS  Y8, Y11, Y2
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y8, Y12, Y4
-	VFMADD231PS  Y9, Y12, Y5
-	VFMADD231PS  Y8, Y13, Y6
-	VFMADD231PS  Y9, Y13, Y7
-
-end563:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop142End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile564
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile143
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile564:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha565
-	ADDQ $0x10, 24(SP)
+laterTile143:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha565:
-	SUBQ $0x04, 56(SP)
-	JMP  panels525Tiles
-
-panels525Rows5:
-	// 5 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite567
-	JB           plain566
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          ready568
-
-plain566:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-
-ready568:
-	JMP begun569
-
-overwrite567:
+loop142Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -13510,26 +10112,43 @@ overwrite567:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
+	JMP    loop142Begun
 
-begun569:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile570
-	MOVQ 16(SP), R12
+panels135Rows5:
+	// 5 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop144Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
 
-firstTile570:
+loop144Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail572
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop571:
+loop144:
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x18, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -13553,6 +10172,8 @@ loop571:
 	VBROADCASTSS (R13)(R9*1), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
+	CMPQ         CX, $0x01
+	JE           loop144End
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -13576,6 +10197,8 @@ loop571:
 	VBROADCASTSS 4(R13)(R9*1), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
+	CMPQ         CX, $0x02
+	JE           loop144End
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x08, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -13599,6 +10222,8 @@ loop571:
 	VBROADCASTSS 8(R13)(R9*1), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
+	CMPQ         CX, $0x03
+	JE           loop144End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -13626,168 +10251,40 @@ loop571:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop571
+	JG           loop144
 
-tail572:
-	ADDQ         $0x04, CX
-	JE           end573
-	VMOVDQU      (BX), Y10
-	VPSLLD       $0x18, Y10, Y10
-	VPSRAD       $0x18, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMOVDQU      32(BX), Y11
-	VPSLLD       $0x18, Y11, Y11
-	VPSRAD       $0x18, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	DECQ         CX
-	JE           end573
-	VMOVDQU      (BX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VPSRAD       $0x18, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMOVDQU      32(BX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VPSRAD       $0x18, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 4(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	DECQ         CX
-	JE           end573
-	VMOVDQU      (BX), Y10
-	VPSLLD       $0x08, Y10, Y10
-	VPSRAD       $0x18, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VMOVDQU      32(BX), Y11
-	VPSLLD       $0x08, Y11, Y11
-	VPSRAD       $0x18, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 8(R13), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-
-end573:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop144End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile574
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile145
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile574:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha575
-	ADDQ $0x14, 24(SP)
+laterTile145:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha575:
-	SUBQ $0x05, 56(SP)
-	JMP  panels525Tiles
-
-panels525Rows6:
-	// 6 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite577
-	JB           plain576
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          ready578
-
-plain576:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-
-ready578:
-	JMP begun579
-
-overwrite577:
+loop144Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -13798,26 +10295,47 @@ overwrite577:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	JMP    loop144Begun
 
-begun579:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile580
-	MOVQ 16(SP), R12
+panels135Rows6:
+	// 6 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop146Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Y14
+	VMULPS       (AX), Y14, Y6
+	VMULPS       32(AX), Y14, Y7
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Y14
+	VMULPS       (AX), Y14, Y10
+	VMULPS       32(AX), Y14, Y11
 
-firstTile580:
+loop146Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail582
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop581:
+loop146:
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x18, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -13844,6 +10362,8 @@ loop581:
 	VBROADCASTSS (R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x01
+	JE           loop146End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -13870,6 +10390,8 @@ loop581:
 	VBROADCASTSS 4(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x02
+	JE           loop146End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x08, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -13896,6 +10418,8 @@ loop581:
 	VBROADCASTSS 8(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	CMPQ         CX, $0x03
+	JE           loop146End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -13926,143 +10450,65 @@ loop581:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop581
+	JG           loop146
 
-tail582:
-	ADDQ         $0x04, CX
-	JE           end583
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x18, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x18, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	DECQ         CX
-	JE           end583
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x10, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x10, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	DECQ         CX
-	JE           end583
-	VMOVDQU      (BX), Y12
-	VPSLLD       $0x08, Y12, Y12
-	VPSRAD       $0x18, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VMOVDQU      32(BX), Y13
-	VPSLLD       $0x08, Y13, Y13
-	VPSRAD       $0x18, Y13, Y13
-	VCVTDQ2PS    Y13, Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-
-end583:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop146End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	VMOVUPS Y4, (DI)(R8*2)
-	VMOVUPS Y5, 32(DI)(R8*2)
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	VMOVUPS Y8, (AX)(R8*1)
-	VMOVUPS Y9, 32(AX)(R8*1)
-	VMOVUPS Y10, (AX)(R8*2)
-	VMOVUPS Y11, 32(AX)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile584
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile147
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile584:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha585
-	ADDQ $0x18, 24(SP)
+laterTile147:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels135Tiles
 
-noAlpha585:
-	SUBQ $0x06, 56(SP)
-	JMP  panels525Tiles
+loop146Zero:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    loop146Begun
 
-panels525Next:
-	ADDQ   $0x40, (SP)
+panels135Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels525
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels135
 
-panels525End:
+panels135End:
 	VZEROUPPER
 	RET
 
@@ -14078,123 +10524,115 @@ GLOBL all00000001<>(SB), RODATA|NOPTR, $32
 
 // func accumulateI8AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateI8AVX512(SB), NOSPLIT, $88-64
+TEXT ·accumulateI8AVX512(SB), NOSPLIT, $112-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 32(SP)
-	MOVQ rows+32(FP), AX
+	MOVQ p+8(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ v+16(FP), AX
 	MOVQ AX, 48(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 64(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used586
-	MOVQ $+1, 32(SP)
+	JE   used148
+	LEAQ zeros<>+0(SB), AX
 
-used586:
+used148:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors150
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors149
+
+noFactors150:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors149:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
-	MOVQ    AX, 64(SP)
+	MOVQ    AX, 80(SP)
 	MOVQ    8(BX), AX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 80(SP)
+	MOVQ    AX, 104(SP)
 	MOVQ    48(BX), AX
-	CMPQ    48(SP), $0x02
-	JG      few587
+	CMPQ    64(SP), $0x02
+	JG      few151
 	MOVQ    40(BX), AX
 
-few587:
-	ADDQ         16(SP), AX
-	MOVQ         AX, 72(SP)
+few151:
+	ADDQ         48(SP), AX
+	MOVQ         AX, 88(SP)
 	VPBROADCASTD all000000ff<>+0(SB), Z7
 	VPBROADCASTD all4b000080<>+0(SB), Z8
 	VPBROADCASTD all4b000080<>+0(SB), Z9
 	VPBROADCASTD all0000ff00<>+0(SB), Z10
 	VPBROADCASTD all47008000<>+0(SB), Z11
 	VPBROADCASTD all47008000<>+0(SB), Z12
-	CMPQ         48(SP), $0x04
-	JG           panels588End
+	CMPQ         64(SP), $0x04
+	JG           panels152End
 
-panels588:
-	CMPQ 40(SP), $0x04
-	JL   panels588End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
+panels152:
+	CMPQ 56(SP), $0x04
+	JL   panels152End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-panels588Tiles:
-	MOVQ 56(SP), CX
+panels152Tiles:
+	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels588Rows4
+	JGE  panels152Rows4
 	CMPQ CX, $0x05
-	JGE  panels588Rows3
+	JGE  panels152Rows3
 	CMPQ CX, $0x04
-	JGE  panels588Rows4
+	JGE  panels152Rows4
 	CMPQ CX, $0x03
-	JGE  panels588Rows3
+	JGE  panels152Rows3
 	CMPQ CX, $0x02
-	JGE  panels588Rows2
+	JGE  panels152Rows2
 	CMPQ CX, $0x01
-	JGE  panels588Rows1
-	JMP  panels588Next
+	JGE  panels152Rows1
+	JMP  panels152Next
 
-panels588Rows1:
+panels152Rows1:
 	// 1 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite590
-	JB           plain589
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop153Zero
+	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VMULPS       128(DI), Z6, Z18
-	VMULPS       192(DI), Z6, Z19
-	JMP          ready591
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	VMULPS       128(AX), Z6, Z18
+	VMULPS       192(AX), Z6, Z19
 
-plain589:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-
-ready591:
-	JMP begun592
-
-overwrite590:
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-
-begun592:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile593
-	MOVQ 16(SP), R12
-
-firstTile593:
+loop153Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
+	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail595
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop594:
+loop153:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VMOVDQU32    (BX), Z20
@@ -14213,6 +10651,8 @@ loop594:
 	VPTERNLOGD   $0x6a, Z8, Z7, Z20
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
+	CMPQ         CX, $0x01
+	JE           loop153End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VMOVDQU32    (BX), Z20
@@ -14231,6 +10671,8 @@ loop594:
 	VPTERNLOGD   $0x6a, Z11, Z10, Z20
 	VSUBPS       Z12, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
+	CMPQ         CX, $0x02
+	JE           loop153End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VPSRLD       $0x10, (BX), Z20
@@ -14249,6 +10691,8 @@ loop594:
 	VPTERNLOGD   $0x6a, Z8, Z7, Z20
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
+	CMPQ         CX, $0x03
+	JE           loop153End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VPSRLD       $0x10, (BX), Z20
@@ -14272,145 +10716,62 @@ loop594:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop594
+	JG           loop153
 
-tail595:
-	ADDQ         $0x04, CX
-	JE           end596
-	VBROADCASTSS (AX), Z21
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VMOVDQU32    (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VMOVDQU32    (BX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z18
-	VMOVDQU32    (DX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z19
-	DECQ         CX
-	JE           end596
-	VBROADCASTSS 4(AX), Z21
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VMOVDQU32    (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VMOVDQU32    (BX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z18
-	VMOVDQU32    (DX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z19
-	DECQ         CX
-	JE           end596
-	VBROADCASTSS 8(AX), Z21
-	VPSRLD       $0x10, (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VPSRLD       $0x10, (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VPSRLD       $0x10, (BX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z18
-	VPSRLD       $0x10, (DX)(R11*2), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z19
-
-end596:
+loop153End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile597
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile154
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile597:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha598
-	ADDQ $0x04, 24(SP)
+laterTile154:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels152Tiles
 
-noAlpha598:
-	SUBQ $0x01, 56(SP)
-	JMP  panels588Tiles
-
-panels588Rows2:
-	// 2 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite600
-	JB           plain599
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VMULPS       128(DI), Z6, Z18
-	VMULPS       192(DI), Z6, Z19
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z20
-	VMULPS       64(DI)(R8*1), Z6, Z21
-	VMULPS       128(DI)(R8*1), Z6, Z22
-	VMULPS       192(DI)(R8*1), Z6, Z23
-	JMP          ready601
-
-plain599:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-
-ready601:
-	JMP begun602
-
-overwrite600:
+loop153Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
+	JMP    loop153Begun
 
-begun602:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile603
-	MOVQ 16(SP), R12
+panels152Rows2:
+	// 2 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop155Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	VMULPS       128(AX), Z6, Z18
+	VMULPS       192(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	VMULPS       128(AX), Z6, Z22
+	VMULPS       192(AX), Z6, Z23
 
-firstTile603:
+loop155Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
+	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail605
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop604:
+loop155:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -14434,6 +10795,8 @@ loop604:
 	VSUBPS       Z9, Z24, Z24
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
+	CMPQ         CX, $0x01
+	JE           loop155End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -14457,6 +10820,8 @@ loop604:
 	VSUBPS       Z12, Z24, Z24
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
+	CMPQ         CX, $0x02
+	JE           loop155End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -14480,6 +10845,8 @@ loop604:
 	VSUBPS       Z9, Z24, Z24
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
+	CMPQ         CX, $0x03
+	JE           loop155End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -14508,150 +10875,35 @@ loop604:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop604
+	JG           loop155
 
-tail605:
-	ADDQ         $0x04, CX
-	JE           end606
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VMOVDQU32    (BX), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VMOVDQU32    (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VMOVDQU32    (BX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VMOVDQU32    (DX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	DECQ         CX
-	JE           end606
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VMOVDQU32    (BX), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VMOVDQU32    (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VMOVDQU32    (BX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VMOVDQU32    (DX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-	DECQ         CX
-	JE           end606
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VPSRLD       $0x10, (BX), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z20
-	VPSRLD       $0x10, (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z21
-	VPSRLD       $0x10, (BX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z18
-	VFMADD231PS  Z24, Z26, Z22
-	VPSRLD       $0x10, (DX)(R11*2), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z19
-	VFMADD231PS  Z24, Z26, Z23
-
-end606:
+loop155End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile607
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile156
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile607:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha608
-	ADDQ $0x08, 24(SP)
+laterTile156:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels152Tiles
 
-noAlpha608:
-	SUBQ $0x02, 56(SP)
-	JMP  panels588Tiles
-
-panels588Rows3:
-	// 3 rows × 64 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite610
-	JB           plain609
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VMULPS       128(DI), Z6, Z18
-	VMULPS       192(DI), Z6, Z19
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z20
-	VMULPS       64(DI)(R8*1), Z6, Z21
-	VMULPS       128(DI)(R8*1), Z6, Z22
-	VMULPS       192(DI)(R8*1), Z6, Z23
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z24
-	VMULPS       64(DI)(R8*2), Z6, Z25
-	VMULPS       128(DI)(R8*2), Z6, Z26
-	VMULPS       192(DI)(R8*2), Z6, Z27
-	JMP          ready611
-
-plain609:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-
-ready611:
-	JMP begun612
-
-overwrite610:
+loop155Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -14660,27 +10912,40 @@ overwrite610:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop155Begun
 
-begun612:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile613
-	MOVQ 16(SP), R12
+panels152Rows3:
+	// 3 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop157Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	VMULPS       128(AX), Z6, Z18
+	VMULPS       192(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	VMULPS       128(AX), Z6, Z22
+	VMULPS       192(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
+	VMULPS       128(AX), Z6, Z26
+	VMULPS       192(AX), Z6, Z27
 
-firstTile613:
+loop157Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
+	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail615
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop614:
+loop157:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -14709,6 +10974,8 @@ loop614:
 	VFMADD231PS  Z28, Z29, Z19
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
+	CMPQ         CX, $0x01
+	JE           loop157End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -14737,6 +11004,8 @@ loop614:
 	VFMADD231PS  Z28, Z29, Z19
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
+	CMPQ         CX, $0x02
+	JE           loop157End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -14765,6 +11034,8 @@ loop614:
 	VFMADD231PS  Z28, Z29, Z19
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
+	CMPQ         CX, $0x03
+	JE           loop157End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -14798,182 +11069,40 @@ loop614:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop614
+	JG           loop157
 
-tail615:
-	ADDQ         $0x04, CX
-	JE           end616
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VMOVDQU32    (BX), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VMOVDQU32    (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VMOVDQU32    (BX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VMOVDQU32    (DX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	DECQ         CX
-	JE           end616
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VMOVDQU32    (BX), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VMOVDQU32    (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VMOVDQU32    (BX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VMOVDQU32    (DX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-	DECQ         CX
-	JE           end616
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VPSRLD       $0x10, (BX), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z28, Z31, Z24
-	VPSRLD       $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z21
-	VFMADD231PS  Z28, Z31, Z25
-	VPSRLD       $0x10, (BX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z18
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z28, Z31, Z26
-	VPSRLD       $0x10, (DX)(R11*2), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z19
-	VFMADD231PS  Z28, Z30, Z23
-	VFMADD231PS  Z28, Z31, Z27
-
-end616:
+loop157End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile617
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile158
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile617:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha618
-	ADDQ $0x0c, 24(SP)
+laterTile158:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels152Tiles
 
-noAlpha618:
-	SUBQ $0x03, 56(SP)
-	JMP  panels588Tiles
-
-panels588Rows4:
-	// 4 rows × 64 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite620
-	JB           plain619
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VMULPS       128(DI), Z6, Z18
-	VMULPS       192(DI), Z6, Z19
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z20
-	VMULPS       64(DI)(R8*1), Z6, Z21
-	VMULPS       128(DI)(R8*1), Z6, Z22
-	VMULPS       192(DI)(R8*1), Z6, Z23
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z24
-	VMULPS       64(DI)(R8*2), Z6, Z25
-	VMULPS       128(DI)(R8*2), Z6, Z26
-	VMULPS       192(DI)(R8*2), Z6, Z27
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z28
-	VMULPS       64(AX), Z6, Z29
-	VMULPS       128(AX), Z6, Z30
-	VMULPS       192(AX), Z6, Z31
-	JMP          ready621
-
-plain619:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS 128(DI), Z18
-	VMOVUPS 192(DI), Z19
-	VMOVUPS (DI)(R8*1), Z20
-	VMOVUPS 64(DI)(R8*1), Z21
-	VMOVUPS 128(DI)(R8*1), Z22
-	VMOVUPS 192(DI)(R8*1), Z23
-	VMOVUPS (DI)(R8*2), Z24
-	VMOVUPS 64(DI)(R8*2), Z25
-	VMOVUPS 128(DI)(R8*2), Z26
-	VMOVUPS 192(DI)(R8*2), Z27
-	VMOVUPS (AX), Z28
-	VMOVUPS 64(AX), Z29
-	VMOVUPS 128(AX), Z30
-	VMOVUPS 192(AX), Z31
-
-ready621:
-	JMP begun622
-
-overwrite620:
+loop157Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -14986,29 +11115,48 @@ overwrite620:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop157Begun
 
-begun622:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile623
-	MOVQ 16(SP), R12
+panels152Rows4:
+	// 4 rows × 64 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop159Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	VMULPS       128(AX), Z6, Z18
+	VMULPS       192(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	VMULPS       128(AX), Z6, Z22
+	VMULPS       192(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
+	VMULPS       128(AX), Z6, Z26
+	VMULPS       192(AX), Z6, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z28
+	VMULPS       64(AX), Z6, Z29
+	VMULPS       128(AX), Z6, Z30
+	VMULPS       192(AX), Z6, Z31
 
-firstTile623:
+loop159Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
+	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail625
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop624:
+loop159:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -15042,6 +11190,8 @@ loop624:
 	VFMADD231PS  Z0, Z2, Z23
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
+	CMPQ         CX, $0x01
+	JE           loop159End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -15075,6 +11225,8 @@ loop624:
 	VFMADD231PS  Z0, Z2, Z23
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
+	CMPQ         CX, $0x02
+	JE           loop159End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -15108,6 +11260,8 @@ loop624:
 	VFMADD231PS  Z0, Z2, Z23
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
+	CMPQ         CX, $0x03
+	JE           loop159End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -15147,236 +11301,128 @@ loop624:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop624
+	JG           loop159
 
-tail625:
-	ADDQ         $0x04, CX
-	JE           end626
-	VBROADCASTSS (AX), Z1
-	VBROADCASTSS (AX)(R9*1), Z2
-	VBROADCASTSS (AX)(R9*2), Z3
-	VBROADCASTSS (R13), Z4
-	VMOVDQU32    (BX), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VMOVDQU32    (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VMOVDQU32    (BX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VMOVDQU32    (DX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	DECQ         CX
-	JE           end626
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 4(AX)(R9*1), Z2
-	VBROADCASTSS 4(AX)(R9*2), Z3
-	VBROADCASTSS 4(R13), Z4
-	VMOVDQU32    (BX), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VMOVDQU32    (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VMOVDQU32    (BX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VMOVDQU32    (DX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-	DECQ         CX
-	JE           end626
-	VBROADCASTSS 8(AX), Z1
-	VBROADCASTSS 8(AX)(R9*1), Z2
-	VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4
-	VPSRLD       $0x10, (BX), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z16
-	VFMADD231PS  Z0, Z2, Z20
-	VFMADD231PS  Z0, Z3, Z24
-	VFMADD231PS  Z0, Z4, Z28
-	VPSRLD       $0x10, (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z17
-	VFMADD231PS  Z0, Z2, Z21
-	VFMADD231PS  Z0, Z3, Z25
-	VFMADD231PS  Z0, Z4, Z29
-	VPSRLD       $0x10, (BX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z18
-	VFMADD231PS  Z0, Z2, Z22
-	VFMADD231PS  Z0, Z3, Z26
-	VFMADD231PS  Z0, Z4, Z30
-	VPSRLD       $0x10, (DX)(R11*2), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VFMADD231PS  Z0, Z1, Z19
-	VFMADD231PS  Z0, Z2, Z23
-	VFMADD231PS  Z0, Z3, Z27
-	VFMADD231PS  Z0, Z4, Z31
-
-end626:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop159End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	VMOVUPS Z20, (DI)(R8*1)
-	VMOVUPS Z21, 64(DI)(R8*1)
-	VMOVUPS Z22, 128(DI)(R8*1)
-	VMOVUPS Z23, 192(DI)(R8*1)
-	VMOVUPS Z24, (DI)(R8*2)
-	VMOVUPS Z25, 64(DI)(R8*2)
-	VMOVUPS Z26, 128(DI)(R8*2)
-	VMOVUPS Z27, 192(DI)(R8*2)
-	VMOVUPS Z28, (AX)
-	VMOVUPS Z29, 64(AX)
-	VMOVUPS Z30, 128(AX)
-	VMOVUPS Z31, 192(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile627
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile160
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile627:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha628
-	ADDQ $0x10, 24(SP)
+laterTile160:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels152Tiles
 
-noAlpha628:
-	SUBQ $0x04, 56(SP)
-	JMP  panels588Tiles
-
-panels588Next:
-	ADDQ   $0x00000100, (SP)
-	IMUL3Q $0x00000004, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x04, 40(SP)
-	JMP    panels588
-
-panels588End:
-panels629:
-	CMPQ 40(SP), $0x02
-	JL   panels629End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels629Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x0f
-	JGE  panels629Rows8
-	CMPQ CX, $0x0d
-	JGE  panels629Rows7
-	CMPQ CX, $0x0b
-	JGE  panels629Rows6
-	CMPQ CX, $0x09
-	JGE  panels629Rows5
-	CMPQ CX, $0x08
-	JGE  panels629Rows8
-	CMPQ CX, $0x07
-	JGE  panels629Rows7
-	CMPQ CX, $0x06
-	JGE  panels629Rows6
-	CMPQ CX, $0x05
-	JGE  panels629Rows5
-	CMPQ CX, $0x04
-	JGE  panels629Rows4
-	CMPQ CX, $0x03
-	JGE  panels629Rows3
-	CMPQ CX, $0x02
-	JGE  panels629Rows2
-	CMPQ CX, $0x01
-	JGE  panels629Rows1
-	JMP  panels629Next
-
-panels629Rows1:
-	// 1 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite631
-	JB           plain630
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	JMP          ready632
-
-plain630:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-
-ready632:
-	JMP begun633
-
-overwrite631:
+loop159Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop159Begun
 
-begun633:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile634
-	MOVQ 16(SP), R12
+panels152Next:
+	ADDQ   $0x00000100, 32(SP)
+	IMUL3Q $0x00000004, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x04, 56(SP)
+	JMP    panels152
 
-firstTile634:
+panels152End:
+panels161:
+	CMPQ 56(SP), $0x02
+	JL   panels161End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels161Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x0f
+	JGE  panels161Rows8
+	CMPQ CX, $0x0d
+	JGE  panels161Rows7
+	CMPQ CX, $0x0b
+	JGE  panels161Rows6
+	CMPQ CX, $0x09
+	JGE  panels161Rows5
+	CMPQ CX, $0x08
+	JGE  panels161Rows8
+	CMPQ CX, $0x07
+	JGE  panels161Rows7
+	CMPQ CX, $0x06
+	JGE  panels161Rows6
+	CMPQ CX, $0x05
+	JGE  panels161Rows5
+	CMPQ CX, $0x04
+	JGE  panels161Rows4
+	CMPQ CX, $0x03
+	JGE  panels161Rows3
+	CMPQ CX, $0x02
+	JGE  panels161Rows2
+	CMPQ CX, $0x01
+	JGE  panels161Rows1
+	JMP  panels161Next
+
+panels161Rows1:
+	// 1 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop162Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+
+loop162Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail636
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop635:
+loop162:
 	VBROADCASTSS (AX), Z19
 	VMOVDQU32    (BX), Z18
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
@@ -15386,6 +11432,8 @@ loop635:
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
+	CMPQ         CX, $0x01
+	JE           loop162End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VMOVDQU32    (BX), Z18
@@ -15396,6 +11444,8 @@ loop635:
 	VPTERNLOGD   $0x6a, Z11, Z10, Z18
 	VSUBPS       Z12, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
+	CMPQ         CX, $0x02
+	JE           loop162End
 	VBROADCASTSS 8(AX), Z19
 	VPSRLD       $0x10, (BX), Z18
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
@@ -15405,6 +11455,8 @@ loop635:
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
+	CMPQ         CX, $0x03
+	JE           loop162End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VPSRLD       $0x10, (BX), Z18
@@ -15419,106 +11471,53 @@ loop635:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop635
+	JG           loop162
 
-tail636:
-	ADDQ         $0x04, CX
-	JE           end637
-	VBROADCASTSS (AX), Z19
-	VMOVDQU32    (BX), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VMOVDQU32    (BX)(R11*1), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z17
-	DECQ         CX
-	JE           end637
-	VBROADCASTSS 4(AX), Z19
-	VMOVDQU32    (BX), Z18
-	VPTERNLOGD   $0x6a, Z11, Z10, Z18
-	VSUBPS       Z12, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VMOVDQU32    (BX)(R11*1), Z18
-	VPTERNLOGD   $0x6a, Z11, Z10, Z18
-	VSUBPS       Z12, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z17
-	DECQ         CX
-	JE           end637
-	VBROADCASTSS 8(AX), Z19
-	VPSRLD       $0x10, (BX), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VPSRLD       $0x10, (BX)(R11*1), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z17
-
-end637:
+loop162End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile638
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile163
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile638:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha639
-	ADDQ $0x04, 24(SP)
+laterTile163:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha639:
-	SUBQ $0x01, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows2:
-	// 2 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite641
-	JB           plain640
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	JMP          ready642
-
-plain640:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-
-ready642:
-	JMP begun643
-
-overwrite641:
+loop162Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
+	JMP    loop162Begun
 
-begun643:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile644
-	MOVQ 16(SP), R12
+panels161Rows2:
+	// 2 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop164Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
 
-firstTile644:
+loop164Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail646
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop645:
+loop164:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VMOVDQU32    (BX), Z20
@@ -15531,6 +11530,8 @@ loop645:
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
+	CMPQ         CX, $0x01
+	JE           loop164End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -15544,6 +11545,8 @@ loop645:
 	VSUBPS       Z12, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
+	CMPQ         CX, $0x02
+	JE           loop164End
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VPSRLD       $0x10, (BX), Z20
@@ -15556,6 +11559,8 @@ loop645:
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
+	CMPQ         CX, $0x03
+	JE           loop164End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -15573,126 +11578,62 @@ loop645:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop645
+	JG           loop164
 
-tail646:
-	ADDQ         $0x04, CX
-	JE           end647
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VMOVDQU32    (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	DECQ         CX
-	JE           end647
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VMOVDQU32    (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-	DECQ         CX
-	JE           end647
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VPSRLD       $0x10, (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z18
-	VPSRLD       $0x10, (BX)(R11*1), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z17
-	VFMADD231PS  Z20, Z22, Z19
-
-end647:
+loop164End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile648
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile165
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile648:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha649
-	ADDQ $0x08, 24(SP)
+laterTile165:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha649:
-	SUBQ $0x02, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows3:
-	// 3 rows × 32 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite651
-	JB           plain650
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	JMP          ready652
-
-plain650:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-
-ready652:
-	JMP begun653
-
-overwrite651:
+loop164Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
+	JMP    loop164Begun
 
-begun653:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile654
-	MOVQ 16(SP), R12
+panels161Rows3:
+	// 3 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop166Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
 
-firstTile654:
+loop166Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail656
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop655:
+loop166:
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
 	VBROADCASTSS (AX)(R9*2), Z25
@@ -15708,6 +11649,8 @@ loop655:
 	VFMADD231PS  Z22, Z23, Z17
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
+	CMPQ         CX, $0x01
+	JE           loop166End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -15724,6 +11667,8 @@ loop655:
 	VFMADD231PS  Z22, Z23, Z17
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
+	CMPQ         CX, $0x02
+	JE           loop166End
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
 	VBROADCASTSS 8(AX)(R9*2), Z25
@@ -15739,6 +11684,8 @@ loop655:
 	VFMADD231PS  Z22, Z23, Z17
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
+	CMPQ         CX, $0x03
+	JE           loop166End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -15759,150 +11706,73 @@ loop655:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop655
+	JG           loop166
 
-tail656:
-	ADDQ         $0x04, CX
-	JE           end657
-	VBROADCASTSS (AX), Z23
-	VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25
-	VMOVDQU32    (BX), Z22
-	VPTERNLOGD   $0x6a, Z8, Z7, Z22
-	VSUBPS       Z9, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VMOVDQU32    (BX)(R11*1), Z22
-	VPTERNLOGD   $0x6a, Z8, Z7, Z22
-	VSUBPS       Z9, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	DECQ         CX
-	JE           end657
-	VBROADCASTSS 4(AX), Z23
-	VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25
-	VMOVDQU32    (BX), Z22
-	VPTERNLOGD   $0x6a, Z11, Z10, Z22
-	VSUBPS       Z12, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VMOVDQU32    (BX)(R11*1), Z22
-	VPTERNLOGD   $0x6a, Z11, Z10, Z22
-	VSUBPS       Z12, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-	DECQ         CX
-	JE           end657
-	VBROADCASTSS 8(AX), Z23
-	VBROADCASTSS 8(AX)(R9*1), Z24
-	VBROADCASTSS 8(AX)(R9*2), Z25
-	VPSRLD       $0x10, (BX), Z22
-	VPTERNLOGD   $0x6a, Z8, Z7, Z22
-	VSUBPS       Z9, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z16
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z22, Z25, Z20
-	VPSRLD       $0x10, (BX)(R11*1), Z22
-	VPTERNLOGD   $0x6a, Z8, Z7, Z22
-	VSUBPS       Z9, Z22, Z22
-	VFMADD231PS  Z22, Z23, Z17
-	VFMADD231PS  Z22, Z24, Z19
-	VFMADD231PS  Z22, Z25, Z21
-
-end657:
+loop166End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile658
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile167
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile658:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha659
-	ADDQ $0x0c, 24(SP)
+laterTile167:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha659:
-	SUBQ $0x03, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows4:
-	// 4 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite661
-	JB           plain660
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z22
-	VMULPS       64(AX), Z6, Z23
-	JMP          ready662
-
-plain660:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-
-ready662:
-	JMP begun663
-
-overwrite661:
+loop166Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
+	JMP    loop166Begun
 
-begun663:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile664
-	MOVQ 16(SP), R12
+panels161Rows4:
+	// 4 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop168Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z22
+	VMULPS       64(AX), Z6, Z23
 
-firstTile664:
+loop168Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail666
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop665:
+loop168:
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
 	VBROADCASTSS (AX)(R9*2), Z27
@@ -15921,6 +11791,8 @@ loop665:
 	VFMADD231PS  Z24, Z26, Z19
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
+	CMPQ         CX, $0x01
+	JE           loop168End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -15940,6 +11812,8 @@ loop665:
 	VFMADD231PS  Z24, Z26, Z19
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
+	CMPQ         CX, $0x02
+	JE           loop168End
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
 	VBROADCASTSS 8(AX)(R9*2), Z27
@@ -15958,6 +11832,8 @@ loop665:
 	VFMADD231PS  Z24, Z26, Z19
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
+	CMPQ         CX, $0x03
+	JE           loop168End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -15982,144 +11858,37 @@ loop665:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop665
+	JG           loop168
 
-tail666:
-	ADDQ         $0x04, CX
-	JE           end667
-	VBROADCASTSS (AX), Z25
-	VBROADCASTSS (AX)(R9*1), Z26
-	VBROADCASTSS (AX)(R9*2), Z27
-	VBROADCASTSS (R13), Z28
-	VMOVDQU32    (BX), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VMOVDQU32    (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	DECQ         CX
-	JE           end667
-	VBROADCASTSS 4(AX), Z25
-	VBROADCASTSS 4(AX)(R9*1), Z26
-	VBROADCASTSS 4(AX)(R9*2), Z27
-	VBROADCASTSS 4(R13), Z28
-	VMOVDQU32    (BX), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VMOVDQU32    (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z11, Z10, Z24
-	VSUBPS       Z12, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-	DECQ         CX
-	JE           end667
-	VBROADCASTSS 8(AX), Z25
-	VBROADCASTSS 8(AX)(R9*1), Z26
-	VBROADCASTSS 8(AX)(R9*2), Z27
-	VBROADCASTSS 8(R13), Z28
-	VPSRLD       $0x10, (BX), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z16
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z24, Z27, Z20
-	VFMADD231PS  Z24, Z28, Z22
-	VPSRLD       $0x10, (BX)(R11*1), Z24
-	VPTERNLOGD   $0x6a, Z8, Z7, Z24
-	VSUBPS       Z9, Z24, Z24
-	VFMADD231PS  Z24, Z25, Z17
-	VFMADD231PS  Z24, Z26, Z19
-	VFMADD231PS  Z24, Z27, Z21
-	VFMADD231PS  Z24, Z28, Z23
-
-end667:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop168End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile668
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile169
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile668:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha669
-	ADDQ $0x10, 24(SP)
+laterTile169:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha669:
-	SUBQ $0x04, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows5:
-	// 5 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite671
-	JB           plain670
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z22
-	VMULPS       64(AX), Z6, Z23
-	VBROADCASTSS 16(CX), Z6
-	VMULPS       (AX)(R8*1), Z6, Z24
-	VMULPS       64(AX)(R8*1), Z6, Z25
-	JMP          ready672
-
-plain670:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-
-ready672:
-	JMP begun673
-
-overwrite671:
+loop168Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -16128,26 +11897,43 @@ overwrite671:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
+	JMP    loop168Begun
 
-begun673:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile674
-	MOVQ 16(SP), R12
+panels161Rows5:
+	// 5 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop170Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z22
+	VMULPS       64(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
 
-firstTile674:
+loop170Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail676
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop675:
+loop170:
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
 	VBROADCASTSS (AX)(R9*2), Z29
@@ -16169,6 +11955,8 @@ loop675:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
+	CMPQ         CX, $0x01
+	JE           loop170End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -16191,6 +11979,8 @@ loop675:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
+	CMPQ         CX, $0x02
+	JE           loop170End
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
 	VBROADCASTSS 8(AX)(R9*2), Z29
@@ -16212,6 +12002,8 @@ loop675:
 	VFMADD231PS  Z26, Z29, Z21
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
+	CMPQ         CX, $0x03
+	JE           loop170End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -16239,162 +12031,40 @@ loop675:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop675
+	JG           loop170
 
-tail676:
-	ADDQ         $0x04, CX
-	JE           end677
-	VBROADCASTSS (AX), Z27
-	VBROADCASTSS (AX)(R9*1), Z28
-	VBROADCASTSS (AX)(R9*2), Z29
-	VBROADCASTSS (R13), Z30
-	VBROADCASTSS (R13)(R9*1), Z31
-	VMOVDQU32    (BX), Z26
-	VPTERNLOGD   $0x6a, Z8, Z7, Z26
-	VSUBPS       Z9, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VMOVDQU32    (BX)(R11*1), Z26
-	VPTERNLOGD   $0x6a, Z8, Z7, Z26
-	VSUBPS       Z9, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	DECQ         CX
-	JE           end677
-	VBROADCASTSS 4(AX), Z27
-	VBROADCASTSS 4(AX)(R9*1), Z28
-	VBROADCASTSS 4(AX)(R9*2), Z29
-	VBROADCASTSS 4(R13), Z30
-	VBROADCASTSS 4(R13)(R9*1), Z31
-	VMOVDQU32    (BX), Z26
-	VPTERNLOGD   $0x6a, Z11, Z10, Z26
-	VSUBPS       Z12, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VMOVDQU32    (BX)(R11*1), Z26
-	VPTERNLOGD   $0x6a, Z11, Z10, Z26
-	VSUBPS       Z12, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-	DECQ         CX
-	JE           end677
-	VBROADCASTSS 8(AX), Z27
-	VBROADCASTSS 8(AX)(R9*1), Z28
-	VBROADCASTSS 8(AX)(R9*2), Z29
-	VBROADCASTSS 8(R13), Z30
-	VBROADCASTSS 8(R13)(R9*1), Z31
-	VPSRLD       $0x10, (BX), Z26
-	VPTERNLOGD   $0x6a, Z8, Z7, Z26
-	VSUBPS       Z9, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z16
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z26, Z29, Z20
-	VFMADD231PS  Z26, Z30, Z22
-	VFMADD231PS  Z26, Z31, Z24
-	VPSRLD       $0x10, (BX)(R11*1), Z26
-	VPTERNLOGD   $0x6a, Z8, Z7, Z26
-	VSUBPS       Z9, Z26, Z26
-	VFMADD231PS  Z26, Z27, Z17
-	VFMADD231PS  Z26, Z28, Z19
-	VFMADD231PS  Z26, Z29, Z21
-	VFMADD231PS  Z26, Z30, Z23
-	VFMADD231PS  Z26, Z31, Z25
-
-end677:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop170End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile678
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile171
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile678:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha679
-	ADDQ $0x14, 24(SP)
+laterTile171:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha679:
-	SUBQ $0x05, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows6:
-	// 6 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite681
-	JB           plain680
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z22
-	VMULPS       64(AX), Z6, Z23
-	VBROADCASTSS 16(CX), Z6
-	VMULPS       (AX)(R8*1), Z6, Z24
-	VMULPS       64(AX)(R8*1), Z6, Z25
-	VBROADCASTSS 20(CX), Z6
-	VMULPS       (AX)(R8*2), Z6, Z26
-	VMULPS       64(AX)(R8*2), Z6, Z27
-	JMP          ready682
-
-plain680:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-
-ready682:
-	JMP begun683
-
-overwrite681:
+loop170Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -16405,26 +12075,47 @@ overwrite681:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	JMP    loop170Begun
 
-begun683:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile684
-	MOVQ 16(SP), R12
+panels161Rows6:
+	// 6 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop172Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z22
+	VMULPS       64(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z6
+	VMULPS       (AX), Z6, Z26
+	VMULPS       64(AX), Z6, Z27
 
-firstTile684:
+loop172Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail686
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop685:
+loop172:
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
 	VBROADCASTSS (AX)(R9*2), Z31
@@ -16449,6 +12140,8 @@ loop685:
 	VFMADD231PS  Z28, Z0, Z23
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
+	CMPQ         CX, $0x01
+	JE           loop172End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -16474,6 +12167,8 @@ loop685:
 	VFMADD231PS  Z28, Z0, Z23
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
+	CMPQ         CX, $0x02
+	JE           loop172End
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
 	VBROADCASTSS 8(AX)(R9*2), Z31
@@ -16498,6 +12193,8 @@ loop685:
 	VFMADD231PS  Z28, Z0, Z23
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
+	CMPQ         CX, $0x03
+	JE           loop172End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -16528,182 +12225,43 @@ loop685:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop685
+	JG           loop172
 
-tail686:
-	ADDQ         $0x04, CX
-	JE           end687
-	VBROADCASTSS (AX), Z29
-	VBROADCASTSS (AX)(R9*1), Z30
-	VBROADCASTSS (AX)(R9*2), Z31
-	VBROADCASTSS (R13), Z0
-	VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2
-	VMOVDQU32    (BX), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VMOVDQU32    (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	DECQ         CX
-	JE           end687
-	VBROADCASTSS 4(AX), Z29
-	VBROADCASTSS 4(AX)(R9*1), Z30
-	VBROADCASTSS 4(AX)(R9*2), Z31
-	VBROADCASTSS 4(R13), Z0
-	VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2
-	VMOVDQU32    (BX), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VMOVDQU32    (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z11, Z10, Z28
-	VSUBPS       Z12, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-	DECQ         CX
-	JE           end687
-	VBROADCASTSS 8(AX), Z29
-	VBROADCASTSS 8(AX)(R9*1), Z30
-	VBROADCASTSS 8(AX)(R9*2), Z31
-	VBROADCASTSS 8(R13), Z0
-	VBROADCASTSS 8(R13)(R9*1), Z1
-	VBROADCASTSS 8(R13)(R9*2), Z2
-	VPSRLD       $0x10, (BX), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z16
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z28, Z31, Z20
-	VFMADD231PS  Z28, Z0, Z22
-	VFMADD231PS  Z28, Z1, Z24
-	VFMADD231PS  Z28, Z2, Z26
-	VPSRLD       $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD   $0x6a, Z8, Z7, Z28
-	VSUBPS       Z9, Z28, Z28
-	VFMADD231PS  Z28, Z29, Z17
-	VFMADD231PS  Z28, Z30, Z19
-	VFMADD231PS  Z28, Z31, Z21
-	VFMADD231PS  Z28, Z0, Z23
-	VFMADD231PS  Z28, Z1, Z25
-	VFMADD231PS  Z28, Z2, Z27
-
-end687:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop172End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile688
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile173
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile688:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha689
-	ADDQ $0x18, 24(SP)
+laterTile173:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha689:
-	SUBQ $0x06, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows7:
-	// 7 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite691
-	JB           plain690
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z22
-	VMULPS       64(AX), Z6, Z23
-	VBROADCASTSS 16(CX), Z6
-	VMULPS       (AX)(R8*1), Z6, Z24
-	VMULPS       64(AX)(R8*1), Z6, Z25
-	VBROADCASTSS 20(CX), Z6
-	VMULPS       (AX)(R8*2), Z6, Z26
-	VMULPS       64(AX)(R8*2), Z6, Z27
-	VBROADCASTSS 24(CX), Z6
-	VMULPS       (R13), Z6, Z28
-	VMULPS       64(R13), Z6, Z29
-	JMP          ready692
-
-plain690:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-
-ready692:
-	JMP begun693
-
-overwrite691:
+loop172Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -16716,28 +12274,53 @@ overwrite691:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
+	JMP    loop172Begun
 
-begun693:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile694
-	MOVQ 16(SP), R12
+panels161Rows7:
+	// 7 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop174Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z22
+	VMULPS       64(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z6
+	VMULPS       (AX), Z6, Z26
+	VMULPS       64(AX), Z6, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z6
+	VMULPS       (AX), Z6, Z28
+	VMULPS       64(AX), Z6, Z29
 
-firstTile694:
+loop174Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail696
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop695:
+loop174:
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
 	VBROADCASTSS (AX)(R9*2), Z1
@@ -16765,6 +12348,8 @@ loop695:
 	VFMADD231PS  Z30, Z3, Z25
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
+	CMPQ         CX, $0x01
+	JE           loop174End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -16793,6 +12378,8 @@ loop695:
 	VFMADD231PS  Z30, Z3, Z25
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
+	CMPQ         CX, $0x02
+	JE           loop174End
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
 	VBROADCASTSS 8(AX)(R9*2), Z1
@@ -16820,6 +12407,8 @@ loop695:
 	VFMADD231PS  Z30, Z3, Z25
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
+	CMPQ         CX, $0x03
+	JE           loop174End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -16854,202 +12443,46 @@ loop695:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop695
+	JG           loop174
 
-tail696:
-	ADDQ         $0x04, CX
-	JE           end697
-	VBROADCASTSS (AX), Z31
-	VBROADCASTSS (AX)(R9*1), Z0
-	VBROADCASTSS (AX)(R9*2), Z1
-	VBROADCASTSS (R13), Z2
-	VBROADCASTSS (R13)(R9*1), Z3
-	VBROADCASTSS (R13)(R9*2), Z4
-	VBROADCASTSS (DX), Z5
-	VMOVDQU32    (BX), Z30
-	VPTERNLOGD   $0x6a, Z8, Z7, Z30
-	VSUBPS       Z9, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VMOVDQU32    (BX)(R11*1), Z30
-	VPTERNLOGD   $0x6a, Z8, Z7, Z30
-	VSUBPS       Z9, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	DECQ         CX
-	JE           end697
-	VBROADCASTSS 4(AX), Z31
-	VBROADCASTSS 4(AX)(R9*1), Z0
-	VBROADCASTSS 4(AX)(R9*2), Z1
-	VBROADCASTSS 4(R13), Z2
-	VBROADCASTSS 4(R13)(R9*1), Z3
-	VBROADCASTSS 4(R13)(R9*2), Z4
-	VBROADCASTSS 4(DX), Z5
-	VMOVDQU32    (BX), Z30
-	VPTERNLOGD   $0x6a, Z11, Z10, Z30
-	VSUBPS       Z12, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VMOVDQU32    (BX)(R11*1), Z30
-	VPTERNLOGD   $0x6a, Z11, Z10, Z30
-	VSUBPS       Z12, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-	DECQ         CX
-	JE           end697
-	VBROADCASTSS 8(AX), Z31
-	VBROADCASTSS 8(AX)(R9*1), Z0
-	VBROADCASTSS 8(AX)(R9*2), Z1
-	VBROADCASTSS 8(R13), Z2
-	VBROADCASTSS 8(R13)(R9*1), Z3
-	VBROADCASTSS 8(R13)(R9*2), Z4
-	VBROADCASTSS 8(DX), Z5
-	VPSRLD       $0x10, (BX), Z30
-	VPTERNLOGD   $0x6a, Z8, Z7, Z30
-	VSUBPS       Z9, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z16
-	VFMADD231PS  Z30, Z0, Z18
-	VFMADD231PS  Z30, Z1, Z20
-	VFMADD231PS  Z30, Z2, Z22
-	VFMADD231PS  Z30, Z3, Z24
-	VFMADD231PS  Z30, Z4, Z26
-	VFMADD231PS  Z30, Z5, Z28
-	VPSRLD       $0x10, (BX)(R11*1), Z30
-	VPTERNLOGD   $0x6a, Z8, Z7, Z30
-	VSUBPS       Z9, Z30, Z30
-	VFMADD231PS  Z30, Z31, Z17
-	VFMADD231PS  Z30, Z0, Z19
-	VFMADD231PS  Z30, Z1, Z21
-	VFMADD231PS  Z30, Z2, Z23
-	VFMADD231PS  Z30, Z3, Z25
-	VFMADD231PS  Z30, Z4, Z27
-	VFMADD231PS  Z30, Z5, Z29
-
-end697:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
+loop174End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile698
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile175
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile698:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha699
-	ADDQ $0x1c, 24(SP)
+laterTile175:
+	IMUL3Q $0x00000007, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000007, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x07, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha699:
-	SUBQ $0x07, 56(SP)
-	JMP  panels629Tiles
-
-panels629Rows8:
-	// 8 rows × 32 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	LEAQ         (AX)(R8*2), R13
-	ADDQ         R8, R13
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite701
-	JB           plain700
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VMULPS       64(DI), Z6, Z17
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z18
-	VMULPS       64(DI)(R8*1), Z6, Z19
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z20
-	VMULPS       64(DI)(R8*2), Z6, Z21
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z22
-	VMULPS       64(AX), Z6, Z23
-	VBROADCASTSS 16(CX), Z6
-	VMULPS       (AX)(R8*1), Z6, Z24
-	VMULPS       64(AX)(R8*1), Z6, Z25
-	VBROADCASTSS 20(CX), Z6
-	VMULPS       (AX)(R8*2), Z6, Z26
-	VMULPS       64(AX)(R8*2), Z6, Z27
-	VBROADCASTSS 24(CX), Z6
-	VMULPS       (R13), Z6, Z28
-	VMULPS       64(R13), Z6, Z29
-	VBROADCASTSS 28(CX), Z6
-	VMULPS       (R13)(R8*1), Z6, Z30
-	VMULPS       64(R13)(R8*1), Z6, Z31
-	JMP          ready702
-
-plain700:
-	VMOVUPS (DI), Z16
-	VMOVUPS 64(DI), Z17
-	VMOVUPS (DI)(R8*1), Z18
-	VMOVUPS 64(DI)(R8*1), Z19
-	VMOVUPS (DI)(R8*2), Z20
-	VMOVUPS 64(DI)(R8*2), Z21
-	VMOVUPS (AX), Z22
-	VMOVUPS 64(AX), Z23
-	VMOVUPS (AX)(R8*1), Z24
-	VMOVUPS 64(AX)(R8*1), Z25
-	VMOVUPS (AX)(R8*2), Z26
-	VMOVUPS 64(AX)(R8*2), Z27
-	VMOVUPS (R13), Z28
-	VMOVUPS 64(R13), Z29
-	VMOVUPS (R13)(R8*1), Z30
-	VMOVUPS 64(R13)(R8*1), Z31
-
-ready702:
-	JMP begun703
-
-overwrite701:
+loop174Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -17064,28 +12497,57 @@ overwrite701:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	JMP    loop174Begun
 
-begun703:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile704
-	MOVQ 16(SP), R12
+panels161Rows8:
+	// 8 rows × 32 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop176Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	VMULPS       64(AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	VMULPS       64(AX), Z6, Z19
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z20
+	VMULPS       64(AX), Z6, Z21
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z22
+	VMULPS       64(AX), Z6, Z23
+	ADDQ         R8, AX
+	VBROADCASTSS 16(CX), Z6
+	VMULPS       (AX), Z6, Z24
+	VMULPS       64(AX), Z6, Z25
+	ADDQ         R8, AX
+	VBROADCASTSS 20(CX), Z6
+	VMULPS       (AX), Z6, Z26
+	VMULPS       64(AX), Z6, Z27
+	ADDQ         R8, AX
+	VBROADCASTSS 24(CX), Z6
+	VMULPS       (AX), Z6, Z28
+	VMULPS       64(AX), Z6, Z29
+	ADDQ         R8, AX
+	VBROADCASTSS 28(CX), Z6
+	VMULPS       (AX), Z6, Z30
+	VMULPS       64(AX), Z6, Z31
 
-firstTile704:
+loop176Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail706
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop705:
+loop176:
 	VMOVDQU32    (BX), Z0
 	VPTERNLOGD   $0x6a, Z8, Z7, Z0
 	VSUBPS       Z9, Z0, Z0
@@ -17124,6 +12586,8 @@ loop705:
 	VFMADD231PS  Z0, Z1, Z29
 	VBROADCASTSS (DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
+	CMPQ         CX, $0x01
+	JE           loop176End
 	PREFETCHT0   (R12)
 	VMOVDQU32    (BX), Z0
 	VPTERNLOGD   $0x6a, Z11, Z10, Z0
@@ -17163,6 +12627,8 @@ loop705:
 	VFMADD231PS  Z0, Z1, Z29
 	VBROADCASTSS 4(DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
+	CMPQ         CX, $0x02
+	JE           loop176End
 	VPSRLD       $0x10, (BX), Z0
 	VPTERNLOGD   $0x6a, Z8, Z7, Z0
 	VSUBPS       Z9, Z0, Z0
@@ -17201,6 +12667,8 @@ loop705:
 	VFMADD231PS  Z0, Z1, Z29
 	VBROADCASTSS 8(DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
+	CMPQ         CX, $0x03
+	JE           loop176End
 	PREFETCHT0   64(R12)
 	VPSRLD       $0x10, (BX), Z0
 	VPTERNLOGD   $0x6a, Z11, Z10, Z0
@@ -17246,264 +12714,140 @@ loop705:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JGE          loop705
+	JG           loop176
 
-tail706:
-	ADDQ         $0x04, CX
-	JE           end707
-	VMOVDQU32    (BX), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VBROADCASTSS (AX), Z1
-	VFMADD231PS  Z0, Z1, Z16
-	VBROADCASTSS (AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z18
-	VBROADCASTSS (AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z20
-	VBROADCASTSS (R13), Z1
-	VFMADD231PS  Z0, Z1, Z22
-	VBROADCASTSS (R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z24
-	VBROADCASTSS (R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z26
-	VBROADCASTSS (DX), Z1
-	VFMADD231PS  Z0, Z1, Z28
-	VBROADCASTSS (DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z30
-	VMOVDQU32    (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VBROADCASTSS (AX), Z1
-	VFMADD231PS  Z0, Z1, Z17
-	VBROADCASTSS (AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z19
-	VBROADCASTSS (AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z21
-	VBROADCASTSS (R13), Z1
-	VFMADD231PS  Z0, Z1, Z23
-	VBROADCASTSS (R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z25
-	VBROADCASTSS (R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z27
-	VBROADCASTSS (DX), Z1
-	VFMADD231PS  Z0, Z1, Z29
-	VBROADCASTSS (DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z31
-	DECQ         CX
-	JE           end707
-	VMOVDQU32    (BX), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VBROADCASTSS 4(AX), Z1
-	VFMADD231PS  Z0, Z1, Z16
-	VBROADCASTSS 4(AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z18
-	VBROADCASTSS 4(AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z20
-	VBROADCASTSS 4(R13), Z1
-	VFMADD231PS  Z0, Z1, Z22
-	VBROADCASTSS 4(R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z24
-	VBROADCASTSS 4(R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z26
-	VBROADCASTSS 4(DX), Z1
-	VFMADD231PS  Z0, Z1, Z28
-	VBROADCASTSS 4(DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z30
-	VMOVDQU32    (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z11, Z10, Z0
-	VSUBPS       Z12, Z0, Z0
-	VBROADCASTSS 4(AX), Z1
-	VFMADD231PS  Z0, Z1, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z21
-	VBROADCASTSS 4(R13), Z1
-	VFMADD231PS  Z0, Z1, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z27
-	VBROADCASTSS 4(DX), Z1
-	VFMADD231PS  Z0, Z1, Z29
-	VBROADCASTSS 4(DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z31
-	DECQ         CX
-	JE           end707
-	VPSRLD       $0x10, (BX), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
-	VFMADD231PS  Z0, Z1, Z16
-	VBROADCASTSS 8(AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z18
-	VBROADCASTSS 8(AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z20
-	VBROADCASTSS 8(R13), Z1
-	VFMADD231PS  Z0, Z1, Z22
-	VBROADCASTSS 8(R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z24
-	VBROADCASTSS 8(R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z26
-	VBROADCASTSS 8(DX), Z1
-	VFMADD231PS  Z0, Z1, Z28
-	VBROADCASTSS 8(DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z30
-	VPSRLD       $0x10, (BX)(R11*1), Z0
-	VPTERNLOGD   $0x6a, Z8, Z7, Z0
-	VSUBPS       Z9, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
-	VFMADD231PS  Z0, Z1, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z21
-	VBROADCASTSS 8(R13), Z1
-	VFMADD231PS  Z0, Z1, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z1
-	VFMADD231PS  Z0, Z1, Z27
-	VBROADCASTSS 8(DX), Z1
-	VFMADD231PS  Z0, Z1, Z29
-	VBROADCASTSS 8(DX)(R9*1), Z1
-	VFMADD231PS  Z0, Z1, Z31
-
-end707:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
-	LEAQ    (AX)(R8*2), R13
-	ADDQ    R8, R13
+loop176End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, (DI)(R8*1)
-	VMOVUPS Z19, 64(DI)(R8*1)
-	VMOVUPS Z20, (DI)(R8*2)
-	VMOVUPS Z21, 64(DI)(R8*2)
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	VMOVUPS Z24, (AX)(R8*1)
-	VMOVUPS Z25, 64(AX)(R8*1)
-	VMOVUPS Z26, (AX)(R8*2)
-	VMOVUPS Z27, 64(AX)(R8*2)
-	VMOVUPS Z28, (R13)
-	VMOVUPS Z29, 64(R13)
-	VMOVUPS Z30, (R13)(R8*1)
-	VMOVUPS Z31, 64(R13)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile708
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    R8, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile177
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile708:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha709
-	ADDQ $0x20, 24(SP)
+laterTile177:
+	IMUL3Q $0x00000008, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000008, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x08, 72(SP)
+	JMP    panels161Tiles
 
-noAlpha709:
-	SUBQ $0x08, 56(SP)
-	JMP  panels629Tiles
-
-panels629Next:
-	ADDQ   $0x00000080, (SP)
-	IMUL3Q $0x00000002, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x02, 40(SP)
-	JMP    panels629
-
-panels629End:
-panels710:
-	CMPQ 40(SP), $0x01
-	JL   panels710End
-	MOVQ (SP), DI
-	MOVQ 8(SP), SI
-	MOVQ 48(SP), AX
-	MOVQ AX, 56(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 24(SP)
-
-panels710Tiles:
-	MOVQ 56(SP), CX
-	CMPQ CX, $0x07
-	JGE  panels710Rows4
-	CMPQ CX, $0x05
-	JGE  panels710Rows3
-	CMPQ CX, $0x04
-	JGE  panels710Rows4
-	CMPQ CX, $0x03
-	JGE  panels710Rows3
-	CMPQ CX, $0x02
-	JGE  panels710Rows2
-	CMPQ CX, $0x01
-	JGE  panels710Rows1
-	JMP  panels710Next
-
-panels710Rows1:
-	// 1 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite712
-	JB           plain711
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	JMP          ready713
-
-plain711:
-	VMOVUPS (DI), Z16
-
-ready713:
-	JMP begun714
-
-overwrite712:
+loop176Zero:
 	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	JMP    loop176Begun
 
-begun714:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile715
-	MOVQ 16(SP), R12
+panels161Next:
+	ADDQ   $0x00000080, 32(SP)
+	IMUL3Q $0x00000002, R11, AX
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x02, 56(SP)
+	JMP    panels161
 
-firstTile715:
+panels161End:
+panels178:
+	CMPQ 56(SP), $0x01
+	JL   panels178End
+	MOVQ 32(SP), DI
+	MOVQ 40(SP), SI
+	MOVQ 64(SP), AX
+	MOVQ AX, 72(SP)
+	MOVQ 88(SP), AX
+	MOVQ AX, 96(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+panels178Tiles:
+	MOVQ 72(SP), CX
+	CMPQ CX, $0x07
+	JGE  panels178Rows4
+	CMPQ CX, $0x05
+	JGE  panels178Rows3
+	CMPQ CX, $0x04
+	JGE  panels178Rows4
+	CMPQ CX, $0x03
+	JGE  panels178Rows3
+	CMPQ CX, $0x02
+	JGE  panels178Rows2
+	CMPQ CX, $0x01
+	JGE  panels178Rows1
+	JMP  panels178Next
+
+panels178Rows1:
+	// 1 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop179Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+
+loop179Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail717
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop716:
+loop179:
 	VBROADCASTSS (AX), Z18
 	VMOVDQU32    (BX), Z17
 	VPTERNLOGD   $0x6a, Z8, Z7, Z17
 	VSUBPS       Z9, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
+	CMPQ         CX, $0x01
+	JE           loop179End
 	VBROADCASTSS 4(AX), Z18
 	VMOVDQU32    (BX), Z17
 	VPTERNLOGD   $0x6a, Z11, Z10, Z17
 	VSUBPS       Z12, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
+	CMPQ         CX, $0x02
+	JE           loop179End
 	VBROADCASTSS 8(AX), Z18
 	VPSRLD       $0x10, (BX), Z17
 	VPTERNLOGD   $0x6a, Z8, Z7, Z17
 	VSUBPS       Z9, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
+	CMPQ         CX, $0x03
+	JE           loop179End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z18
 	VPSRLD       $0x10, (BX), Z17
@@ -17514,87 +12858,49 @@ loop716:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop716
+	JG           loop179
 
-tail717:
-	ADDQ         $0x04, CX
-	JE           end718
-	VBROADCASTSS (AX), Z18
-	VMOVDQU32    (BX), Z17
-	VPTERNLOGD   $0x6a, Z8, Z7, Z17
-	VSUBPS       Z9, Z17, Z17
-	VFMADD231PS  Z17, Z18, Z16
-	DECQ         CX
-	JE           end718
-	VBROADCASTSS 4(AX), Z18
-	VMOVDQU32    (BX), Z17
-	VPTERNLOGD   $0x6a, Z11, Z10, Z17
-	VSUBPS       Z12, Z17, Z17
-	VFMADD231PS  Z17, Z18, Z16
-	DECQ         CX
-	JE           end718
-	VBROADCASTSS 8(AX), Z18
-	VPSRLD       $0x10, (BX), Z17
-	VPTERNLOGD   $0x6a, Z8, Z7, Z17
-	VSUBPS       Z9, Z17, Z17
-	VFMADD231PS  Z17, Z18, Z16
-
-end718:
+loop179End:
 	VMOVUPS Z16, (DI)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile719
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile180
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile719:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha720
-	ADDQ $0x04, 24(SP)
+laterTile180:
+	IMUL3Q $0x00000001, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000001, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x01, 72(SP)
+	JMP    panels178Tiles
 
-noAlpha720:
-	SUBQ $0x01, 56(SP)
-	JMP  panels710Tiles
-
-panels710Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite722
-	JB           plain721
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z17
-	JMP          ready723
-
-plain721:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-
-ready723:
-	JMP begun724
-
-overwrite722:
+loop179Zero:
 	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
+	JMP    loop179Begun
 
-begun724:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile725
-	MOVQ 16(SP), R12
+panels178Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop181Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z17
 
-firstTile725:
+loop181Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail727
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop726:
+loop181:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VMOVDQU32    (BX), Z18
@@ -17602,6 +12908,8 @@ loop726:
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
+	CMPQ         CX, $0x01
+	JE           loop181End
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
 	VMOVDQU32    (BX), Z18
@@ -17609,6 +12917,8 @@ loop726:
 	VSUBPS       Z12, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
+	CMPQ         CX, $0x02
+	JE           loop181End
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VPSRLD       $0x10, (BX), Z18
@@ -17616,6 +12926,8 @@ loop726:
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
+	CMPQ         CX, $0x03
+	JE           loop181End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -17628,100 +12940,55 @@ loop726:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop726
+	JG           loop181
 
-tail727:
-	ADDQ         $0x04, CX
-	JE           end728
-	VBROADCASTSS (AX), Z19
-	VBROADCASTSS (AX)(R9*1), Z20
-	VMOVDQU32    (BX), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	DECQ         CX
-	JE           end728
-	VBROADCASTSS 4(AX), Z19
-	VBROADCASTSS 4(AX)(R9*1), Z20
-	VMOVDQU32    (BX), Z18
-	VPTERNLOGD   $0x6a, Z11, Z10, Z18
-	VSUBPS       Z12, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-	DECQ         CX
-	JE           end728
-	VBROADCASTSS 8(AX), Z19
-	VBROADCASTSS 8(AX)(R9*1), Z20
-	VPSRLD       $0x10, (BX), Z18
-	VPTERNLOGD   $0x6a, Z8, Z7, Z18
-	VSUBPS       Z9, Z18, Z18
-	VFMADD231PS  Z18, Z19, Z16
-	VFMADD231PS  Z18, Z20, Z17
-
-end728:
+loop181End:
 	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile729
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z17, (DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile182
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile729:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha730
-	ADDQ $0x08, 24(SP)
+laterTile182:
+	IMUL3Q $0x00000002, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000002, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x02, 72(SP)
+	JMP    panels178Tiles
 
-noAlpha730:
-	SUBQ $0x02, 56(SP)
-	JMP  panels710Tiles
-
-panels710Rows3:
-	// 3 rows × 16 columns.
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite732
-	JB           plain731
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z17
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z18
-	JMP          ready733
-
-plain731:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-
-ready733:
-	JMP begun734
-
-overwrite732:
+loop181Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
+	JMP    loop181Begun
 
-begun734:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile735
-	MOVQ 16(SP), R12
+panels178Rows3:
+	// 3 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop183Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z18
 
-firstTile735:
+loop183Begun:
 	MOVQ SI, AX
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail737
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop736:
+loop183:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -17731,6 +12998,8 @@ loop736:
 	VFMADD231PS  Z19, Z20, Z16
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
+	CMPQ         CX, $0x01
+	JE           loop183End
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
 	VBROADCASTSS 4(AX)(R9*2), Z22
@@ -17740,6 +13009,8 @@ loop736:
 	VFMADD231PS  Z19, Z20, Z16
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
+	CMPQ         CX, $0x02
+	JE           loop183End
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -17749,6 +13020,8 @@ loop736:
 	VFMADD231PS  Z19, Z20, Z16
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
+	CMPQ         CX, $0x03
+	JE           loop183End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -17763,117 +13036,63 @@ loop736:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          loop736
+	JG           loop183
 
-tail737:
-	ADDQ         $0x04, CX
-	JE           end738
-	VBROADCASTSS (AX), Z20
-	VBROADCASTSS (AX)(R9*1), Z21
-	VBROADCASTSS (AX)(R9*2), Z22
-	VMOVDQU32    (BX), Z19
-	VPTERNLOGD   $0x6a, Z8, Z7, Z19
-	VSUBPS       Z9, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	DECQ         CX
-	JE           end738
-	VBROADCASTSS 4(AX), Z20
-	VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22
-	VMOVDQU32    (BX), Z19
-	VPTERNLOGD   $0x6a, Z11, Z10, Z19
-	VSUBPS       Z12, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-	DECQ         CX
-	JE           end738
-	VBROADCASTSS 8(AX), Z20
-	VBROADCASTSS 8(AX)(R9*1), Z21
-	VBROADCASTSS 8(AX)(R9*2), Z22
-	VPSRLD       $0x10, (BX), Z19
-	VPTERNLOGD   $0x6a, Z8, Z7, Z19
-	VSUBPS       Z9, Z19, Z19
-	VFMADD231PS  Z19, Z20, Z16
-	VFMADD231PS  Z19, Z21, Z17
-	VFMADD231PS  Z19, Z22, Z18
-
-end738:
+loop183End:
 	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile739
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z17, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile184
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile739:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha740
-	ADDQ $0x0c, 24(SP)
+laterTile184:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, 72(SP)
+	JMP    panels178Tiles
 
-noAlpha740:
-	SUBQ $0x03, 56(SP)
-	JMP  panels710Tiles
-
-panels710Rows4:
-	// 4 rows × 16 columns.
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	MOVQ         24(SP), CX
-	CMPQ         CX, $0x01
-	JE           overwrite742
-	JB           plain741
-	VBROADCASTSS (CX), Z6
-	VMULPS       (DI), Z6, Z16
-	VBROADCASTSS 4(CX), Z6
-	VMULPS       (DI)(R8*1), Z6, Z17
-	VBROADCASTSS 8(CX), Z6
-	VMULPS       (DI)(R8*2), Z6, Z18
-	VBROADCASTSS 12(CX), Z6
-	VMULPS       (AX), Z6, Z19
-	JMP          ready743
-
-plain741:
-	VMOVUPS (DI), Z16
-	VMOVUPS (DI)(R8*1), Z17
-	VMOVUPS (DI)(R8*2), Z18
-	VMOVUPS (AX), Z19
-
-ready743:
-	JMP begun744
-
-overwrite742:
+loop183Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
+	JMP    loop183Begun
 
-begun744:
-	MOVQ 56(SP), CX
-	MOVQ 72(SP), R12
-	CMPQ CX, 48(SP)
-	JE   firstTile745
-	MOVQ 16(SP), R12
+panels178Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         8(SP), CX
+	CMPQ         (SP), $0x00
+	JNE          loop185Zero
+	MOVQ         DI, AX
+	VBROADCASTSS (CX), Z6
+	VMULPS       (AX), Z6, Z16
+	ADDQ         R8, AX
+	VBROADCASTSS 4(CX), Z6
+	VMULPS       (AX), Z6, Z17
+	ADDQ         R8, AX
+	VBROADCASTSS 8(CX), Z6
+	VMULPS       (AX), Z6, Z18
+	ADDQ         R8, AX
+	VBROADCASTSS 12(CX), Z6
+	VMULPS       (AX), Z6, Z19
 
-firstTile745:
+loop185Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 16(SP), BX
-	MOVQ 64(SP), CX
-	SUBQ $0x04, CX
-	JL   tail747
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 80(SP), CX
 
-loop746:
+loop185:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -17885,6 +13104,8 @@ loop746:
 	VFMADD231PS  Z20, Z22, Z17
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
+	CMPQ         CX, $0x01
+	JE           loop185End
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
 	VBROADCASTSS 4(AX)(R9*2), Z23
@@ -17896,6 +13117,8 @@ loop746:
 	VFMADD231PS  Z20, Z22, Z17
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
+	CMPQ         CX, $0x02
+	JE           loop185End
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -17907,6 +13130,8 @@ loop746:
 	VFMADD231PS  Z20, Z22, Z17
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
+	CMPQ         CX, $0x03
+	JE           loop185End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -17924,86 +13149,47 @@ loop746:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          loop746
+	JG           loop185
 
-tail747:
-	ADDQ         $0x04, CX
-	JE           end748
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(R9*1), Z22
-	VBROADCASTSS (AX)(R9*2), Z23
-	VBROADCASTSS (R13), Z24
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	DECQ         CX
-	JE           end748
-	VBROADCASTSS 4(AX), Z21
-	VBROADCASTSS 4(AX)(R9*1), Z22
-	VBROADCASTSS 4(AX)(R9*2), Z23
-	VBROADCASTSS 4(R13), Z24
-	VMOVDQU32    (BX), Z20
-	VPTERNLOGD   $0x6a, Z11, Z10, Z20
-	VSUBPS       Z12, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-	DECQ         CX
-	JE           end748
-	VBROADCASTSS 8(AX), Z21
-	VBROADCASTSS 8(AX)(R9*1), Z22
-	VBROADCASTSS 8(AX)(R9*2), Z23
-	VBROADCASTSS 8(R13), Z24
-	VPSRLD       $0x10, (BX), Z20
-	VPTERNLOGD   $0x6a, Z8, Z7, Z20
-	VSUBPS       Z9, Z20, Z20
-	VFMADD231PS  Z20, Z21, Z16
-	VFMADD231PS  Z20, Z22, Z17
-	VFMADD231PS  Z20, Z23, Z18
-	VFMADD231PS  Z20, Z24, Z19
-
-end748:
-	LEAQ    (DI)(R8*2), AX
-	ADDQ    R8, AX
+loop185End:
 	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, (DI)(R8*1)
-	VMOVUPS Z18, (DI)(R8*2)
-	VMOVUPS Z19, (AX)
-	MOVQ    56(SP), CX
-	CMPQ    CX, 48(SP)
-	JNE     laterTile749
-	MOVQ    R12, 72(SP)
+	ADDQ    R8, DI
+	VMOVUPS Z17, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z18, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z19, (DI)
+	ADDQ    R8, DI
+	MOVQ    72(SP), CX
+	CMPQ    CX, 64(SP)
+	JNE     laterTile186
+	MOVQ    R12, 88(SP)
+	MOVQ    48(SP), AX
+	MOVQ    AX, 96(SP)
 
-laterTile749:
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	ADDQ R8, DI
-	ADDQ R9, SI
-	CMPQ 32(SP), $0x01
-	JBE  noAlpha750
-	ADDQ $0x10, 24(SP)
+laterTile186:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, 72(SP)
+	JMP    panels178Tiles
 
-noAlpha750:
-	SUBQ $0x04, 56(SP)
-	JMP  panels710Tiles
+loop185Zero:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    loop185Begun
 
-panels710Next:
-	ADDQ   $0x40, (SP)
+panels178Next:
+	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
-	ADDQ   AX, 16(SP)
-	SUBQ   $0x01, 40(SP)
-	JMP    panels710
+	ADDQ   AX, 48(SP)
+	SUBQ   $0x01, 56(SP)
+	JMP    panels178
 
-panels710End:
+panels178End:
 	VZEROUPPER
 	RET
 
@@ -18182,26 +13368,26 @@ tail1:
 	VMASKMOVPS (CX), Y0, Y0
 	VCVTPS2PH  $0x00, Y0, X0
 	TESTQ      $0x00000004, DX
-	JE         part751
+	JE         part187
 	VMOVQ      X0, (AX)
 	VPSRLDQ    $0x08, X0, X0
 	ADDQ       $0x08, AX
 
-part751:
+part187:
 	TESTQ   $0x00000002, DX
-	JE      part752
+	JE      part188
 	VMOVD   X0, (AX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, AX
 
-part752:
+part188:
 	TESTQ   $0x00000001, DX
-	JE      part753
+	JE      part189
 	VPEXTRW $0x00, X0, (AX)
 	VPSRLDQ $0x02, X0, X0
 	ADDQ    $0x02, AX
 
-part753:
+part189:
 end1:
 	VZEROUPPER
 	RET
@@ -18271,26 +13457,26 @@ tail2:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSDW    X3, X2, X2
 	TESTQ        $0x00000004, DX
-	JE           part754
+	JE           part190
 	VMOVQ        X2, (AX)
 	VPSRLDQ      $0x08, X2, X2
 	ADDQ         $0x08, AX
 
-part754:
+part190:
 	TESTQ   $0x00000002, DX
-	JE      part755
+	JE      part191
 	VMOVD   X2, (AX)
 	VPSRLDQ $0x04, X2, X2
 	ADDQ    $0x04, AX
 
-part755:
+part191:
 	TESTQ   $0x00000001, DX
-	JE      part756
+	JE      part192
 	VPEXTRW $0x00, X2, (AX)
 	VPSRLDQ $0x02, X2, X2
 	ADDQ    $0x02, AX
 
-part756:
+part192:
 end2:
 	VZEROUPPER
 	RET
@@ -18424,26 +13610,26 @@ tail4:
 	VPSHUFB    Y1, Y3, Y3
 	VPERMD     Y3, Y2, Y3
 	TESTQ      $0x00000004, DX
-	JE         part757
+	JE         part193
 	VMOVD      X3, (AX)
 	VPSRLDQ    $0x04, X3, X3
 	ADDQ       $0x04, AX
 
-part757:
+part193:
 	TESTQ   $0x00000002, DX
-	JE      part758
+	JE      part194
 	VPEXTRW $0x00, X3, (AX)
 	VPSRLDQ $0x02, X3, X3
 	ADDQ    $0x02, AX
 
-part758:
+part194:
 	TESTQ   $0x00000001, DX
-	JE      part759
+	JE      part195
 	VPEXTRB $0x00, X3, (AX)
 	VPSRLDQ $0x01, X3, X3
 	ADDQ    $0x01, AX
 
-part759:
+part195:
 end4:
 	VZEROUPPER
 	RET
@@ -18532,24 +13718,24 @@ loop6:
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xaa, Y1, Y3, Y1
 	CMPQ       DX, $0x02
-	JE         within760
+	JE         within196
 	VPERMILPS  $0x4e, Y1, Y2
 	VADDPS     Y2, Y1, Y3
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xcc, Y1, Y3, Y1
 	CMPQ       DX, $0x04
-	JE         within760
+	JE         within196
 	VPERM2F128 $0x01, Y1, Y1, Y2
 	VADDPS     Y2, Y1, Y3
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xf0, Y1, Y3, Y1
 
-within760:
+within196:
 	CMPQ   DX, $0x08
-	JG     whole761
+	JG     whole197
 	VMULPS Y0, Y1, Y1
 
-whole761:
+whole197:
 	VMOVUPS Y1, (BX)
 	ADDQ    $0x20, BX
 	SUBQ    $0x08, SI
@@ -18568,24 +13754,24 @@ tail6:
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xaa, Y2, Y4, Y2
 	CMPQ       DX, $0x02
-	JE         within762
+	JE         within198
 	VPERMILPS  $0x4e, Y2, Y3
 	VADDPS     Y3, Y2, Y4
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xcc, Y2, Y4, Y2
 	CMPQ       DX, $0x04
-	JE         within762
+	JE         within198
 	VPERM2F128 $0x01, Y2, Y2, Y3
 	VADDPS     Y3, Y2, Y4
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xf0, Y2, Y4, Y2
 
-within762:
+within198:
 	CMPQ   DX, $0x08
-	JG     whole763
+	JG     whole199
 	VMULPS Y0, Y2, Y2
 
-whole763:
+whole199:
 	VMASKMOVPS Y2, Y1, (BX)
 
 end6:

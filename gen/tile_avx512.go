@@ -217,23 +217,12 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 // part goes into the midst of a round of steps: the first one has the steps that are not whole
 // rounds.
 func (w *avx512Program) part(r, n int, name string) {
-	first := avx512Temp
 	Label(name + "Part")
-	MOVQ(count, first)
-	ANDQ(Imm(avx512Unroll-1), first)
-	for i := 0; i < r; i += 3 {
-		at := avx512RowPointers[i/3]
-		LEAQ(Mem{Base: at, Index: first, Scale: 4, Disp: -4 * avx512Unroll}, at)
-	}
-	SUBQ(first, count)
-	ADDQ(Imm(avx512Unroll), count)
-	CMPQ(first, Imm(2))
-	if n > 1 {
-		MOVQ(w.requestNow, avx512Temp)
-	}
-	JB(LabelRef(tileLabel(name+"Step", 3)))
-	JE(LabelRef(tileLabel(name+"Step", 2)))
-	JMP(LabelRef(tileLabel(name+"Step", 1)))
+	partOfRound(avx512RowPointers[:(r+2)/3], avx512Temp, avx512Unroll, func() {
+		if n > 1 {
+			MOVQ(w.requestNow, avx512Temp)
+		}
+	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
 
 // endPrefetching keeps the next address to prefetch. Only the first tile reads steps from memory,

@@ -101,3 +101,22 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	}
 	return taken
 }
+
+// partOfRound enters a round of steps in its midst, so that the first round has the steps that are
+// not whole rounds, of which there are some. It moves the pointers to rows to before these steps.
+// ready restores tmp without a change of flags, and label is that of step u.
+func partOfRound(rows []reg.Register, tmp reg.Register, round int, ready func(),
+	label func(u int) string) {
+	MOVQ(count, tmp)
+	ANDQ(imm(round-1), tmp)
+	for _, at := range rows {
+		LEAQ(Mem{Base: at, Index: tmp, Scale: 4, Disp: -4 * round}, at)
+	}
+	SUBQ(tmp, count)
+	ADDQ(imm(round), count)
+	CMPQ(tmp, Imm(2))
+	ready()
+	JB(LabelRef(label(3)))
+	JE(LabelRef(label(2)))
+	JMP(LabelRef(label(1)))
+}

@@ -44,12 +44,8 @@ var (
 	typedB1          = reg.RDX // moving through the second of four panels
 )
 
-// Rows 0, 3 and 6 of a tile, of a while it is computed, and of c before and after. Tiles of so many
-// rows have no four panels.
-var (
-	typedA = []reg.Register{a0, a3, typedB1}
-	typedC = []reg.Register{cPtr, a0, a3}
-)
+// Rows 0, 3 and 6 of a tile of a while it is computed. Tiles of so many rows have no four panels.
+var typedA = []reg.Register{a0, a3, typedB1}
 
 // everyThird points at rows 3 and 6 of r, if there are so many.
 func everyThird(at []reg.Register, stride reg.Register, r int) {
@@ -103,14 +99,14 @@ type typedProgram struct {
 	constants int // registers that the format keeps, the last ones
 	tileRows  int // of the tile at hand
 
-	c, a, b Mem // stack slots: first row of c in this group, of a; the group's first panel
-	// stack slots: the pointer to the tile's first alpha, noAlpha or overwriteOutputs
-	alpha, firstAlpha Mem
-	panels            Mem // stack slot: panels left
-	rows, rest        Mem // stack slots: all rows, and those left in this group
-	steps             Mem // stack slot: the length of the chains
-	request           Mem // stack slot: the next address to prefetch
-	fourPanels        Mem // stack slot: does one row take four panels of 16-bit elements side by side?
+	c, a, b    Mem // stack slots: first row of c in this group, of a; the group's first panel
+	outputs    beginning
+	panels     Mem // stack slot: panels left
+	rows, rest Mem // stack slots: all rows, and those left in this group
+	steps      Mem // stack slot: the length of the chains
+	request    Mem // stack slot: the next address to prefetch
+	requestNow Mem // stack slot: and that of the tile at hand
+	fourPanels Mem // stack slot: does one row take four panels of 16-bit elements side by side?
 }
 
 func newTypedProgram(f typedFormat, wide bool) *typedProgram {
@@ -118,12 +114,8 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 	if wide {
 		t.vecs, t.size, t.regs = 1, avx512Vector, zmm
 	}
-	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps,
-		&t.request, &t.fourPanels}
-	f0 := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f0.Offset(8 * i)
-	}
+	stackSlots(append(t.outputs.slots(), &t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.steps,
+		&t.request, &t.requestNow, &t.fourPanels)...)
 	return t
 }
 
@@ -147,18 +139,14 @@ func (t *typedProgram) arguments() {
 	spill("o", t.c)
 	spill("p", t.a)
 	spill("v", t.b)
-	spill("alpha", t.firstAlpha)
 	spill("rows", t.rows)
 	Load(Param("oStride"), cStride)
 	SHLQ(Imm(2), cStride)
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
-	used, few := unique("used"), unique("few")
-	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
-	JE(LabelRef(used))
-	MOVQ(I32(overwriteOutputs), t.firstAlpha)
-	Label(used)
+	t.outputs.arguments(b0, a0)
+	few := unique("few")
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	MOVQ(a0, t.steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)
@@ -199,16 +187,18 @@ func (t *typedProgram) group(g tileGroup) {
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	move(t.rows, t.rest)
-	move(t.firstAlpha, t.alpha)
+	move(t.request, t.requestNow)
+	t.outputs.restart()
 	Label(tiles)
 	MOVQ(t.rest, count)
 	rows := func(r int) string { return tileLabel(name+"Rows", r) }
 	g.sizes.choose(count, rows, next)
 	for _, r := range g.sizes {
 		Label(rows(r))
-		t.tile(r, g.panels)
+		asides := t.tile(r, g.panels)
 		SUBQ(imm(r), t.rest)
 		JMP(LabelRef(tiles))
+		asides()
 	}
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
