@@ -6,16 +6,16 @@
 
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $216-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $240-56
 	MOVQ    s+0(FP), AX
-	MOVQ    AX, 32(SP)
+	MOVQ    AX, 56(SP)
 	MOVQ    q+8(FP), AX
-	MOVQ    AX, 40(SP)
+	MOVQ    AX, 64(SP)
 	MOVQ    k+16(FP), DX
 	MOVQ    rows+24(FP), AX
-	MOVQ    AX, 48(SP)
+	MOVQ    AX, 72(SP)
 	MOVQ    panels+40(FP), AX
-	MOVQ    AX, 8(SP)
+	MOVQ    AX, 32(SP)
 	MOVQ    d+32(FP), R11
 	MOVQ    $0x00000100, R8
 	MOVQ    R11, R9
@@ -23,28 +23,27 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $216-56
 	MOVQ    $0x00000040, R10
 	MOVQ    R11, AX
 	SHLQ    $0x06, AX
-	MOVQ    AX, 24(SP)
-	MOVQ    $+0, 16(SP)
-	MOVQ    $+0, 56(SP)
-	MOVQ    R11, 64(SP)
-	MOVQ    $+0, 120(SP)
+	MOVQ    AX, 48(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    R11, 80(SP)
+	MOVQ    $+0, 144(SP)
+	MOVQ    $+0, 152(SP)
 	MOVQ    $+0, 128(SP)
-	MOVQ    $+0, 104(SP)
-	MOVQ    $+0, 112(SP)
+	MOVQ    $+0, 136(SP)
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
 	JE      noQueue1
 	MOVBQZX 57(AX), R13
-	MOVQ    R13, 128(SP)
+	MOVQ    R13, 152(SP)
 	MOVBQZX 56(AX), R13
-	MOVQ    R13, 112(SP)
+	MOVQ    R13, 136(SP)
 	MOVQ    48(AX), R13
-	CMPQ    48(SP), $0x02
+	CMPQ    72(SP), $0x02
 	JG      score_prefetchFew2
 	MOVQ    40(AX), R13
 
 score_prefetchFew2:
-	MOVQ R13, 104(SP)
+	MOVQ R13, 128(SP)
 
 noQueue1:
 	MOVQ  next+48(FP), AX
@@ -53,35 +52,32 @@ noQueue1:
 	MOVQ  32(AX), AX
 
 noQueue3:
-	MOVQ  AX, 72(SP)
+	MOVQ  AX, 96(SP)
 	TESTQ AX, AX
 	JE    noPointer4
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
-	MOVQ  R13, 72(SP)
+	MOVQ  R13, 96(SP)
 	SHRQ  $0x03, R13
-	SUBQ  72(SP), R13
+	SUBQ  96(SP), R13
 	ADDQ  AX, R13
 	ADDQ  $0x00008000, R13
-	MOVQ  R13, 72(SP)
+	MOVQ  R13, 96(SP)
 
 noPointer4:
 	// Few rows: several panels at once, so that there are enough chains.
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  score_paged1Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   score_paged1Not
 
 score_paged1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   score_paged1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 64 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -90,12 +86,13 @@ score_paged1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail6
+	TESTQ  $0x00000003, CX
+	JNE    score_loop5Part
+	MOVQ   96(SP), R11
 
 score_loop5:
 	PREFETCHT0   (R11)
@@ -113,6 +110,8 @@ score_loop5:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop5Step1:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	PREFETCHT0   24576(R11)
@@ -128,6 +127,8 @@ score_loop5:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop5Step2:
 	PREFETCHT0   64(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   8256(R11)
@@ -143,6 +144,8 @@ score_loop5:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop5Step3:
 	PREFETCHT0   16448(R11)
 	PREFETCHT0   20544(R11)
 	PREFETCHT0   24640(R11)
@@ -160,38 +163,16 @@ score_loop5:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow9
+	JE           sameWindow6
 	ADDQ         $0x00007000, R11
 
-sameWindow9:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  score_loop5
-
-score_tail6:
-	ADDQ $0x04, CX
-	JE   score_end7
-
-score_one10:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one10
-
-score_end7:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow6:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      score_loop5
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -201,37 +182,48 @@ score_end7:
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000100, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
+	SUBQ    $0x04, 32(SP)
 	JMP     score_paged1
+
+score_loop5Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop5Step3
+	JE   score_loop5Step2
+	JMP  score_loop5Step1
 
 score_paged1EndGroup:
 score_paged1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_paged1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail12
+	TESTQ  $0x00000003, CX
+	JNE    score_loop7Part
+	MOVQ   96(SP), R11
 
-score_loop11:
+score_loop7:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -240,6 +232,8 @@ score_loop11:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop7Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -248,6 +242,8 @@ score_loop11:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop7Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -256,6 +252,8 @@ score_loop11:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop7Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -266,65 +264,58 @@ score_loop11:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow15
+	JE           sameWindow8
 	ADDQ         $0x00007000, R11
 
-sameWindow15:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  score_loop11
-
-score_tail12:
-	ADDQ $0x04, CX
-	JE   score_end13
-
-score_one16:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one16
-
-score_end13:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow8:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      score_loop7
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     score_paged1two
+
+score_loop7Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop7Step3
+	JE   score_loop7Step2
+	JMP  score_loop7Step1
 
 score_paged1twoEndGroup:
 	JMP score_panel
 
 score_paged1Not:
-	CMPQ 48(SP), $0x02
+	CMPQ 72(SP), $0x02
 	JNE  score_paged2Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   score_paged2Not
 
 score_paged2:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_paged2EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 2 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -333,14 +324,15 @@ score_paged2:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail18
+	TESTQ  $0x00000003, CX
+	JNE    score_loop9Part
+	MOVQ   96(SP), R11
 
-score_loop17:
+score_loop9:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -354,6 +346,8 @@ score_loop17:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop9Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -367,6 +361,8 @@ score_loop17:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop9Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -380,6 +376,8 @@ score_loop17:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop9Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -395,76 +393,63 @@ score_loop17:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow21
+	JE           sameWindow10
 	ADDQ         $0x00007000, R11
 
-sameWindow21:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  score_loop17
-
-score_tail18:
-	ADDQ $0x04, CX
-	JE   score_end19
-
-score_one22:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one22
-
-score_end19:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow10:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      score_loop9
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     score_paged2
+
+score_loop9Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop9Step3
+	JE   score_loop9Step2
+	JMP  score_loop9Step1
 
 score_paged2EndGroup:
 	JMP score_panel
 
 score_paged2Not:
-	CMPQ 48(SP), $0x03
+	CMPQ 72(SP), $0x03
 	JNE  score_paged3Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   score_paged3Not
 
 score_paged3:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_paged3EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 3 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -477,14 +462,15 @@ score_paged3:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail24
+	TESTQ  $0x00000003, CX
+	JNE    score_loop11Part
+	MOVQ   96(SP), R11
 
-score_loop23:
+score_loop11:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -503,6 +489,8 @@ score_loop23:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop11Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -521,6 +509,8 @@ score_loop23:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop11Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -539,6 +529,8 @@ score_loop23:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop11Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -559,95 +551,76 @@ score_loop23:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow27
+	JE           sameWindow12
 	ADDQ         $0x00007000, R11
 
-sameWindow27:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  score_loop23
-
-score_tail24:
-	ADDQ $0x04, CX
-	JE   score_end25
-
-score_one28:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one28
-
-score_end25:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow12:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      score_loop11
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	VMOVUPS Y10, 64(DI)
+	VMOVUPS Y11, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     score_paged3
+
+score_loop11Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop11Step3
+	JE   score_loop11Step2
+	JMP  score_loop11Step1
 
 score_paged3EndGroup:
 	JMP score_panel
 
 score_paged3Not:
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  score_sideBySide1Not
-	CMPQ 120(SP), $0x00
+	CMPQ 144(SP), $0x00
 	JE   score_sideBySidePacked
 	JMP  score_sideBySideWanted
 
 score_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE  score_sideBySide1Not
-	CMPQ 112(SP), $0x00
+	CMPQ 136(SP), $0x00
 	JE   score_sideBySide1Not
 
 score_sideBySideWanted:
 score_sideBySide1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   score_sideBySide1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 64 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -656,13 +629,14 @@ score_sideBySide1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail30
+	TESTQ  $0x00000003, CX
+	JNE    score_loop13Part
 
-score_loop29:
+score_loop13:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -674,6 +648,8 @@ score_loop29:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop13Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -685,6 +661,8 @@ score_loop29:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop13Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -696,6 +674,8 @@ score_loop29:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop13Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -709,87 +689,81 @@ score_loop29:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop29
+	JG           score_loop13
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          score_sideBySide1
 
-score_tail30:
+score_loop13Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end31
-
-score_one33:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one33
-
-score_end31:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     score_sideBySide1
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop13Step3
+	JE   score_loop13Step2
+	JMP  score_loop13Step1
 
 score_sideBySide1EndGroup:
 score_sideBySide1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_sideBySide1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail35
+	TESTQ  $0x00000003, CX
+	JNE    score_loop14Part
 
-score_loop34:
+score_loop14:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop14Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop14Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop14Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -798,57 +772,49 @@ score_loop34:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop34
+	JG           score_loop14
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          score_sideBySide1two
 
-score_tail35:
+score_loop14Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end36
-
-score_one38:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one38
-
-score_end36:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     score_sideBySide1two
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop14Step3
+	JE   score_loop14Step2
+	JMP  score_loop14Step1
 
 score_sideBySide1twoEndGroup:
 	JMP score_panel
 
 score_sideBySide1Not:
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  score_rows1Not
 	CMPQ R10, $0x40
 	JE   score_rows1Not
 
 score_rows1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   score_rows1EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 64 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -857,13 +823,14 @@ score_rows1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail40
+	TESTQ  $0x00000003, CX
+	JNE    score_loop15Part
 
-score_loop39:
+score_loop15:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -880,6 +847,8 @@ score_loop39:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop15Step1:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -896,6 +865,8 @@ score_loop39:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop15Step2:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -912,6 +883,8 @@ score_loop39:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+score_loop15Step3:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -930,74 +903,57 @@ score_loop39:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop39
+	JG           score_loop15
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          score_rows1
 
-score_tail40:
+score_loop15Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end41
-
-score_one43:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one43
-
-score_end41:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     score_rows1
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop15Step3
+	JE   score_loop15Step2
+	JMP  score_loop15Step1
 
 score_rows1EndGroup:
 score_rows1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_rows1twoEndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 1 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail45
+	TESTQ  $0x00000003, CX
+	JNE    score_loop16Part
 
-score_loop44:
+score_loop16:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1009,6 +965,8 @@ score_loop44:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop16Step1:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1020,6 +978,8 @@ score_loop44:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop16Step2:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1031,6 +991,8 @@ score_loop44:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+score_loop16Step3:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -1044,62 +1006,49 @@ score_loop44:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop44
+	JG           score_loop16
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          score_rows1two
 
-score_tail45:
+score_loop16Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end46
-
-score_one48:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one48
-
-score_end46:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     score_rows1two
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop16Step3
+	JE   score_loop16Step2
+	JMP  score_loop16Step1
 
 score_rows1twoEndGroup:
 	JMP score_panel
 
 score_rows1Not:
-	CMPQ 48(SP), $0x02
+	CMPQ 72(SP), $0x02
 	JNE  score_group2Not
-	CMPQ 128(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JNE  score_group2Not
 
 score_group2:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_group2EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 2 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1108,13 +1057,14 @@ score_group2:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail50
+	TESTQ  $0x00000003, CX
+	JNE    score_loop17Part
 
-score_loop49:
+score_loop17:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1126,6 +1076,8 @@ score_loop49:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop17Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1137,6 +1089,8 @@ score_loop49:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop17Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1148,6 +1102,8 @@ score_loop49:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+score_loop17Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -1161,68 +1117,54 @@ score_loop49:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop49
+	JG           score_loop17
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          score_group2
 
-score_tail50:
+score_loop17Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end51
-
-score_one53:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one53
-
-score_end51:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     score_group2
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop17Step3
+	JE   score_loop17Step2
+	JMP  score_loop17Step1
 
 score_group2EndGroup:
 	JMP score_panel
 
 score_group2Not:
-	CMPQ 48(SP), $0x03
+	CMPQ 72(SP), $0x03
 	JNE  score_group3Not
-	CMPQ 128(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JNE  score_group3Not
 
 score_group3:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   score_group3EndGroup
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
 
 	// 3 rows × 32 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1235,13 +1177,14 @@ score_group3:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
+	MOVQ   DX, BX
 	MOVQ   SI, AX
-	MOVQ   24(SP), R13
+	MOVQ   48(SP), R13
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail55
+	TESTQ  $0x00000003, CX
+	JNE    score_loop18Part
 
-score_loop54:
+score_loop18:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -1258,6 +1201,8 @@ score_loop54:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop18Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VBROADCASTSS 4(AX)(R9*2), Y14
@@ -1274,6 +1219,8 @@ score_loop54:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop18Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VBROADCASTSS 8(AX)(R9*2), Y14
@@ -1290,6 +1237,8 @@ score_loop54:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+score_loop18Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VBROADCASTSS 12(AX)(R9*2), Y14
@@ -1308,72 +1257,53 @@ score_loop54:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop54
+	JG           score_loop18
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      Y11, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          score_group3
 
-score_tail55:
+score_loop18Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   score_end56
-
-score_one58:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one58
-
-score_end56:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     score_group3
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop18Step3
+	JE   score_loop18Step2
+	JMP  score_loop18Step1
 
 score_group3EndGroup:
 	JMP score_panel
 
 score_group3Not:
 score_panel:
-	CMPQ 8(SP), $0x00
+	CMPQ 32(SP), $0x00
 	JE   score_panelEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
 
 score_panelRows:
 	CMPQ R12, $0x0e
@@ -1401,11 +1331,7 @@ score_panelRows:
 	JMP  score_panelNext
 
 score_panel6:
-	CMPQ 72(SP), $0x00
-	JNE  score_paged59
-
 	// 6 rows × 16 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1418,341 +1344,18 @@ score_panel6:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short64
-	SUBQ   $0x04, CX
-	SUBQ   $0x04, CX
-	JL     score_tail62
-
-score_loop61:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop61
-
-score_tail62:
-	ADDQ $0x04, CX
-	JE   score_end63
-
-score_one65:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one65
-
-score_end63:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done66
-
-score_short64:
-score_one67:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one67
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done66:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  score_done60
-
-score_paged59:
-	// 6 rows × 16 columns.
 	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short71
 	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail69
+	JLE    score_loop19Short
+	TESTQ  $0x00000003, CX
+	JNE    score_loop19Part
+	MOVQ   96(SP), R11
 
-score_loop68:
-	PREFETCHT0   (R11)
+score_loop19:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1774,7 +1377,8 @@ score_loop68:
 	VBROADCASTSS (R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   4096(R11)
+
+score_loop19Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1796,7 +1400,8 @@ score_loop68:
 	VBROADCASTSS 4(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   8192(R11)
+
+score_loop19Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1818,7 +1423,8 @@ score_loop68:
 	VBROADCASTSS 8(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   12288(R11)
+
+score_loop19Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -1840,52 +1446,17 @@ score_loop68:
 	VBROADCASTSS 12(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow72
-	ADDQ         $0x00007000, R11
+	TESTQ        R11, R11
+	JNE          score_loop19Request
 
-sameWindow72:
+score_loop19Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop68
+	JG   score_loop19
+	MOVQ 80(SP), R11
 
-score_tail69:
-	ADDQ $0x04, CX
-	JE   score_end70
-
-score_one73:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one73
-
-score_end70:
-	MOVQ 64(SP), R11
-
+score_loop19Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2002,120 +1573,140 @@ score_end70:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done74
 
-score_short71:
-score_one75:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one75
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
+score_loop19Done:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	MOVQ   next+48(FP), AX
+	TESTQ  AX, AX
+	JE     dueEnd23
+	SUBQ   $0x06, (AX)
+	JG     dueEnd23
 
-score_done74:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-score_done60:
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    dueEnd79
-	SUBQ  $0x06, (AX)
-	JG    dueEnd79
-
-dueRow76:
+dueRow20:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun80:
+dueRun24:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound77
+	JNE  dueFound21
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun80
+	JNE  dueRun24
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd79
+	JMP  dueEnd23
 
-dueFound77:
+dueFound21:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters81
+	JNE   sameQuarters25
 	ADDQ  32(BX), CX
 
-sameQuarters81:
+sameQuarters25:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine78:
+dueLine22:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine78
+	JNE        dueLine22
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow76
+	JLE        dueRow20
 
-dueEnd79:
+dueEnd23:
 	SUBQ $0x06, R12
 	JMP  score_panelRows
 
-score_panel5:
-	CMPQ 72(SP), $0x00
-	JNE  score_paged82
+score_loop19Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	LEAQ -16(R13)(R11*4), R13
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop19Step3
+	JE   score_loop19Step2
+	JMP  score_loop19Step1
 
+score_loop19Short:
+	JE   score_loop19Spread
+	ADDQ $0x04, CX
+
+score_one26:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R13)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one26
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_loop19Done
+
+score_loop19Request:
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	XORQ       $0x00004000, R11
+	ADDQ       $0x20, R11
+	TESTQ      $0x00001000, R11
+	JE         sameWindow27
+	ADDQ       $0x00007000, R11
+
+sameWindow27:
+	JMP score_loop19Requested
+
+score_panel5:
 	// 5 rows × 16 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2126,18 +1717,20 @@ score_panel5:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short87
 	SUBQ   $0x04, CX
-	MOVQ   104(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail85
+	JLE    score_loop28Short
+	TESTQ  $0x00000003, CX
+	JNE    score_loop28Part
+	CMPQ   96(SP), $0x00
+	JNE    score_loop28Paged
+	MOVQ   128(SP), R11
 
-score_loop84:
+score_loop28:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2157,6 +1750,8 @@ score_loop84:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+score_loop28Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2176,6 +1771,8 @@ score_loop84:
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+score_loop28Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2195,6 +1792,8 @@ score_loop84:
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+score_loop28Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2217,40 +1816,12 @@ score_loop84:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop84
+	JG           score_loop28
 
-score_tail85:
-	ADDQ $0x04, CX
-	JE   score_end86
+score_loop28Last:
+	MOVQ 80(SP), R11
 
-score_one88:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one88
-
-score_end86:
-	MOVQ 64(SP), R11
-
+score_loop28Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2352,431 +1923,79 @@ score_end86:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done89
 
-score_short87:
-score_one90:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one90
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
+score_loop28Done:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	MOVQ   next+48(FP), AX
+	TESTQ  AX, AX
+	JE     dueEnd32
+	SUBQ   $0x05, (AX)
+	JG     dueEnd32
 
-score_done89:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  score_done83
-
-score_paged82:
-	// 5 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short94
-	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail92
-
-score_loop91:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow95
-	ADDQ         $0x00007000, R11
-
-sameWindow95:
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JGE  score_loop91
-
-score_tail92:
-	ADDQ $0x04, CX
-	JE   score_end93
-
-score_one96:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one96
-
-score_end93:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done97
-
-score_short94:
-score_one98:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one98
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done97:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-score_done83:
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    dueEnd102
-	SUBQ  $0x05, (AX)
-	JG    dueEnd102
-
-dueRow99:
+dueRow29:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun103:
+dueRun33:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound100
+	JNE  dueFound30
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun103
+	JNE  dueRun33
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd102
+	JMP  dueEnd32
 
-dueFound100:
+dueFound30:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters104
+	JNE   sameQuarters34
 	ADDQ  32(BX), CX
 
-sameQuarters104:
+sameQuarters34:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine101:
+dueLine31:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine101
+	JNE        dueLine31
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow99
+	JLE        dueRow29
 
-dueEnd102:
+dueEnd32:
 	SUBQ $0x05, R12
 	JMP  score_panelRows
 
-score_panel4:
-	CMPQ 72(SP), $0x00
-	JNE  score_paged105
+score_loop28Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	LEAQ -16(R13)(R11*4), R13
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop28Step3
+	JE   score_loop28Step2
+	JMP  score_loop28Step1
 
-	// 4 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short110
-	SUBQ   $0x04, CX
-	MOVQ   104(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail108
+score_loop28Short:
+	JE   score_loop28Spread
+	ADDQ $0x04, CX
 
-score_loop107:
+score_one35:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2793,6 +2012,165 @@ score_loop107:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          score_one35
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	JMP          score_loop28Done
+
+score_loop28Paged:
+	MOVQ 96(SP), R11
+
+score_loop28PagedLoop:
+	PREFETCHT0   (R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   4096(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   8192(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	PREFETCHT0   12288(R11)
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R13)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	XORQ         $0x00004000, R11
+	ADDQ         $0x20, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow36
+	ADDQ         $0x00007000, R11
+
+sameWindow36:
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JG   score_loop28PagedLoop
+	JMP  score_loop28Last
+
+score_panel4:
+	// 4 rows × 16 columns.
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   DX, BX
+	MOVQ   SI, AX
+	LEAQ   (SI)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   R11, CX
+	SUBQ   $0x04, CX
+	JLE    score_loop37Short
+	TESTQ  $0x00000003, CX
+	JNE    score_loop37Part
+	CMPQ   96(SP), $0x00
+	JNE    score_loop37Paged
+	MOVQ   128(SP), R11
+
+score_loop37:
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	PREFETCHT0   (BX)(R11*1)
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+
+score_loop37Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2809,6 +2187,8 @@ score_loop107:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+
+score_loop37Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2825,6 +2205,8 @@ score_loop107:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+
+score_loop37Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2844,37 +2226,12 @@ score_loop107:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          score_loop107
+	JG           score_loop37
 
-score_tail108:
-	ADDQ $0x04, CX
-	JE   score_end109
+score_loop37Last:
+	MOVQ 80(SP), R11
 
-score_one111:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one111
-
-score_end109:
-	MOVQ 64(SP), R11
-
+score_loop37Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -2953,10 +2310,79 @@ score_end109:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done112
 
-score_short110:
-score_one113:
+score_loop37Done:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	MOVQ   next+48(FP), AX
+	TESTQ  AX, AX
+	JE     dueEnd41
+	SUBQ   $0x04, (AX)
+	JG     dueEnd41
+
+dueRow38:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun42:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound39
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun42
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd41
+
+dueFound39:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters43
+	ADDQ  32(BX), CX
+
+sameQuarters43:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine40:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine40
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow38
+
+dueEnd41:
+	SUBQ $0x04, R12
+	JMP  score_panelRows
+
+score_loop37Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	LEAQ -16(R13)(R11*4), R13
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop37Step3
+	JE   score_loop37Step2
+	JMP  score_loop37Step1
+
+score_loop37Short:
+	JE   score_loop37Spread
+	ADDQ $0x04, CX
+
+score_one44:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -2976,52 +2402,25 @@ score_one113:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          score_one113
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
+	JNE          score_one44
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
+	JMP          score_loop37Done
 
-score_done112:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  score_done106
+score_loop37Paged:
+	MOVQ 96(SP), R11
 
-score_paged105:
-	// 4 rows × 16 columns.
-	MOVQ   DX, BX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ   SI, AX
-	LEAQ   (SI)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short117
-	SUBQ   $0x04, CX
-	MOVQ   72(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail115
-
-score_loop114:
+score_loop37PagedLoop:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -3089,234 +2488,34 @@ score_loop114:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow118
+	JE           sameWindow45
 	ADDQ         $0x00007000, R11
 
-sameWindow118:
+sameWindow45:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  score_loop114
-
-score_tail115:
-	ADDQ $0x04, CX
-	JE   score_end116
-
-score_one119:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one119
-
-score_end116:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          score_done120
-
-score_short117:
-score_one121:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one121
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done120:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-score_done106:
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    dueEnd125
-	SUBQ  $0x04, (AX)
-	JG    dueEnd125
-
-dueRow122:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun126:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound123
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun126
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd125
-
-dueFound123:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters127
-	ADDQ  32(BX), CX
-
-sameQuarters127:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine124:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine124
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow122
-
-dueEnd125:
-	SUBQ $0x04, R12
-	JMP  score_panelRows
+	JG   score_loop37PagedLoop
+	JMP  score_loop37Last
 
 score_panel3:
 	// 3 rows × 16 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short131
 	SUBQ   $0x04, CX
-	MOVQ   104(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail129
+	JLE    score_loop46Short
+	TESTQ  $0x00000003, CX
+	JNE    score_loop46Part
+	MOVQ   128(SP), R11
 
-score_loop128:
+score_loop46:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3330,6 +2529,8 @@ score_loop128:
 	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+score_loop46Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3343,6 +2544,8 @@ score_loop128:
 	VBROADCASTSS 4(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+score_loop46Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3356,6 +2559,8 @@ score_loop128:
 	VBROADCASTSS 8(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+score_loop46Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3371,33 +2576,10 @@ score_loop128:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop128
+	JG           score_loop46
+	MOVQ         80(SP), R11
 
-score_tail129:
-	ADDQ $0x04, CX
-	JE   score_end130
-
-score_one132:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one132
-
-score_end130:
-	MOVQ 64(SP), R11
-
+score_loop46Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -3461,10 +2643,78 @@ score_end130:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          score_done133
 
-score_short131:
-score_one134:
+score_loop46Done:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	MOVQ   next+48(FP), AX
+	TESTQ  AX, AX
+	JE     dueEnd50
+	SUBQ   $0x03, (AX)
+	JG     dueEnd50
+
+dueRow47:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun51:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound48
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun51
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd50
+
+dueFound48:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters52
+	ADDQ  32(BX), CX
+
+sameQuarters52:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine49:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine49
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow47
+
+dueEnd50:
+	SUBQ $0x03, R12
+	JMP  score_panelRows
+
+score_loop46Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop46Step3
+	JE   score_loop46Step2
+	JMP  score_loop46Step1
+
+score_loop46Short:
+	JE   score_loop46Spread
+	ADDQ $0x04, CX
+
+score_one53:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3480,84 +2730,32 @@ score_one134:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          score_one134
+	JNE          score_one53
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-
-score_done133:
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	ADDQ  R9, SI
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    dueEnd138
-	SUBQ  $0x03, (AX)
-	JG    dueEnd138
-
-dueRow135:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun139:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound136
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun139
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd138
-
-dueFound136:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters140
-	ADDQ  32(BX), CX
-
-sameQuarters140:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine137:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine137
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow135
-
-dueEnd138:
-	SUBQ $0x03, R12
-	JMP  score_panelRows
+	JMP          score_loop46Done
 
 score_panel2:
 	// 2 rows × 16 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	MOVQ   104(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail142
+	TESTQ  $0x00000003, CX
+	JNE    score_loop54Part
+	MOVQ   128(SP), R11
 
-score_loop141:
+score_loop54:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3568,6 +2766,8 @@ score_loop141:
 	VBROADCASTSS (AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+score_loop54Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3578,6 +2778,8 @@ score_loop141:
 	VBROADCASTSS 4(AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+score_loop54Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3588,6 +2790,8 @@ score_loop141:
 	VBROADCASTSS 8(AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+score_loop54Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -3600,113 +2804,112 @@ score_loop141:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop141
+	JG           score_loop54
+	MOVQ         80(SP), R11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	MOVQ         next+48(FP), AX
+	TESTQ        AX, AX
+	JE           dueEnd58
+	SUBQ         $0x02, (AX)
+	JG           dueEnd58
 
-score_tail142:
-	ADDQ $0x04, CX
-	JE   score_end143
-
-score_one145:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one145
-
-score_end143:
-	MOVQ    64(SP), R11
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd149
-	SUBQ    $0x02, (AX)
-	JG      dueEnd149
-
-dueRow146:
+dueRow55:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun150:
+dueRun59:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound147
+	JNE  dueFound56
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun150
+	JNE  dueRun59
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd149
+	JMP  dueEnd58
 
-dueFound147:
+dueFound56:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters151
+	JNE   sameQuarters60
 	ADDQ  32(BX), CX
 
-sameQuarters151:
+sameQuarters60:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine148:
+dueLine57:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine148
+	JNE        dueLine57
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow146
+	JLE        dueRow55
 
-dueEnd149:
+dueEnd58:
 	SUBQ $0x02, R12
 	JMP  score_panelRows
 
+score_loop54Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop54Step3
+	JE   score_loop54Step2
+	JMP  score_loop54Step1
+
 score_panel1:
 	// 1 rows × 16 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	MOVQ   104(SP), R11
-	SUBQ   $0x04, CX
-	JL     score_tail153
+	TESTQ  $0x00000003, CX
+	JNE    score_loop61Part
+	MOVQ   128(SP), R11
 
-score_loop152:
+score_loop61:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+score_loop61Step1:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+score_loop61Step2:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+score_loop61Step3:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -3714,110 +2917,107 @@ score_loop152:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          score_loop152
+	JG           score_loop61
+	MOVQ         80(SP), R11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	MOVQ         next+48(FP), AX
+	TESTQ        AX, AX
+	JE           dueEnd65
+	SUBQ         $0x01, (AX)
+	JG           dueEnd65
 
-score_tail153:
-	ADDQ $0x04, CX
-	JE   score_end154
-
-score_one156:
-	PREFETCHT0   (BX)(R11*1)
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	VFMADD231PS  32(BX), Y14, Y1
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one156
-
-score_end154:
-	MOVQ    64(SP), R11
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd160
-	SUBQ    $0x01, (AX)
-	JG      dueEnd160
-
-dueRow157:
+dueRow62:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun161:
+dueRun66:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound158
+	JNE  dueFound63
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun161
+	JNE  dueRun66
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd160
+	JMP  dueEnd65
 
-dueFound158:
+dueFound63:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters162
+	JNE   sameQuarters67
 	ADDQ  32(BX), CX
 
-sameQuarters162:
+sameQuarters67:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine159:
+dueLine64:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine159
+	JNE        dueLine64
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow157
+	JLE        dueRow62
 
-dueEnd160:
+dueEnd65:
 	SUBQ $0x01, R12
 	JMP  score_panelRows
 
+score_loop61Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   score_loop61Step3
+	JE   score_loop61Step2
+	JMP  score_loop61Step1
+
 score_panelNext:
-	CMPQ 72(SP), $0x00
-	JE   score_notPaged163
+	CMPQ 96(SP), $0x00
+	JE   score_notPaged68
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
-	ADDQ   72(SP), AX
-	MOVQ   AX, 72(SP)
+	ADDQ   96(SP), AX
+	MOVQ   AX, 96(SP)
 	ANDQ   $0x00007000, AX
 	IMUL3Q $0x00000007, AX, AX
-	ADDQ   AX, 72(SP)
+	ADDQ   AX, 96(SP)
 
-score_notPaged163:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
+score_notPaged68:
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
 	JMP  score_panel
 
 score_panelEnd:
 	// The last 8 columns, if their number is odd.
-	CMPQ 16(SP), $0x00
+	CMPQ 40(SP), $0x00
 	JE   score_done
-	MOVQ $+0, 16(SP)
-	MOVQ $+1, 8(SP)
+	MOVQ $+0, 40(SP)
+	MOVQ $+1, 32(SP)
 
 score_half:
-	CMPQ 8(SP), $0x00
+	CMPQ 32(SP), $0x00
 	JE   score_halfEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
 
 score_halfRows:
 	CMPQ R12, $0x0e
@@ -3846,90 +3046,19 @@ score_halfRows:
 
 score_half6:
 	// 6 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short167
-	SUBQ   $0x04, CX
-	SUBQ   $0x04, CX
-	JL     score_tail165
 
-score_loop164:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop164
-
-score_tail165:
-	ADDQ $0x04, CX
-	JE   score_end166
-
-score_one168:
+score_loop69:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -3946,208 +3075,39 @@ score_one168:
 	VFMADD231PS  Y12, Y14, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one168
-
-score_end166:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           score_loop69
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          score_done169
-
-score_short167:
-score_one170:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one170
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      Y4, (AX)(R8*1)
-	VMOVUPS      Y5, (AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done169:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	SUBQ $0x06, R12
-	JMP  score_halfRows
+	IMUL3Q       $0x00000006, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x06, R12
+	JMP          score_halfRows
 
 score_half5:
 	// 5 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short174
-	SUBQ   $0x04, CX
-	SUBQ   $0x04, CX
-	JL     score_tail172
 
-score_loop171:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop171
-
-score_tail172:
-	ADDQ $0x04, CX
-	JE   score_end173
-
-score_one175:
+score_loop70:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4162,184 +3122,36 @@ score_one175:
 	VFMADD231PS  Y12, Y14, Y4
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one175
-
-score_end173:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           score_loop70
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          score_done176
-
-score_short174:
-score_one177:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one177
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      Y4, (AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done176:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	SUBQ $0x05, R12
-	JMP  score_halfRows
+	IMUL3Q       $0x00000005, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x05, R12
+	JMP          score_halfRows
 
 score_half4:
 	// 4 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	LEAQ   (SI)(R9*2), R13
 	ADDQ   R9, R13
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short181
-	SUBQ   $0x04, CX
-	SUBQ   $0x04, CX
-	JL     score_tail179
 
-score_loop178:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          score_loop178
-
-score_tail179:
-	ADDQ $0x04, CX
-	JE   score_end180
-
-score_one182:
+score_loop71:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4352,153 +3164,31 @@ score_one182:
 	VFMADD231PS  Y12, Y14, Y3
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one182
-
-score_end180:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           score_loop71
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          score_done183
-
-score_short181:
-score_one184:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          score_one184
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done183:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	SUBQ $0x04, R12
-	JMP  score_halfRows
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, R12
+	JMP          score_halfRows
 
 score_half3:
 	// 3 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	CMPQ   CX, $0x04
-	JL     score_short188
-	SUBQ   $0x04, CX
-	SUBQ   $0x04, CX
-	JL     score_tail186
 
-score_loop185:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop185
-
-score_tail186:
-	ADDQ $0x04, CX
-	JE   score_end187
-
-score_one189:
+score_loop72:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4508,123 +3198,28 @@ score_one189:
 	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one189
-
-score_end187:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           score_loop72
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          score_done190
-
-score_short188:
-score_one191:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one191
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-score_done190:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	SUBQ $0x03, R12
-	JMP  score_halfRows
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x03, R12
+	JMP          score_halfRows
 
 score_half2:
 	// 2 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail193
 
-score_loop192:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop192
-
-score_tail193:
-	ADDQ $0x04, CX
-	JE   score_end194
-
-score_one196:
+score_loop73:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -4632,68 +3227,42 @@ score_one196:
 	VBROADCASTSS (AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one196
-
-score_end194:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	SUBQ    $0x02, R12
-	JMP     score_halfRows
+	SUBQ         $0x01, CX
+	JG           score_loop73
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x02, R12
+	JMP          score_halfRows
 
 score_half1:
 	// 1 rows × 8 columns.
-	MOVQ   DX, BX
 	VXORPS Y0, Y0, Y0
+	MOVQ   DX, BX
 	MOVQ   SI, AX
 	MOVQ   R11, CX
-	SUBQ   $0x04, CX
-	JL     score_tail198
 
-score_loop197:
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          score_loop197
-
-score_tail198:
-	ADDQ $0x04, CX
-	JE   score_end199
-
-score_one201:
+score_loop74:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          score_one201
-
-score_end199:
-	VMOVUPS Y0, (DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	SUBQ    $0x01, R12
-	JMP     score_halfRows
+	SUBQ         $0x01, CX
+	JG           score_loop74
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	SUBQ         $0x01, R12
+	JMP          score_halfRows
 
 score_halfNext:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
 	JMP  score_half
 
 score_halfEnd:
@@ -5038,7 +3607,7 @@ tail:
 	ADDQ $0x04, CX
 	JE   last
 
-scoreMaxima_one202:
+scoreMaxima_one75:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -5063,7 +3632,7 @@ scoreMaxima_one202:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          scoreMaxima_one202
+	JNE          scoreMaxima_one75
 
 last:
 	// The last steps by pairs of rows, to spread the stores.
@@ -5196,50 +3765,50 @@ last:
 	MOVQ         AX, 56(SP)
 	MOVQ         next+56(FP), AX
 	TESTQ        AX, AX
-	JE           dueEnd206
+	JE           dueEnd79
 	SUBQ         $0x06, (AX)
-	JG           dueEnd206
+	JG           dueEnd79
 
-dueRow203:
+dueRow76:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun207:
+dueRun80:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound204
+	JNE  dueFound77
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun207
+	JNE  dueRun80
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd206
+	JMP  dueEnd79
 
-dueFound204:
+dueFound77:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters208
+	JNE   sameQuarters81
 	ADDQ  32(BX), CX
 
-sameQuarters208:
+sameQuarters81:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine205:
+dueLine78:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine205
+	JNE        dueLine78
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow203
+	JLE        dueRow76
 
-dueEnd206:
+dueEnd79:
 	SUBQ $0x06, R12
 	JNE  tile
 	ADDQ $0x40, (SP)
@@ -5308,261 +3877,275 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $216-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $240-64
 	MOVQ o+0(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ v+16(FP), DX
-	MOVQ alpha+24(FP), AX
 	MOVQ AX, 56(SP)
+	MOVQ p+8(FP), AX
+	MOVQ AX, 64(SP)
+	MOVQ v+16(FP), DX
 	MOVQ rows+32(FP), AX
-	MOVQ AX, 48(SP)
+	MOVQ AX, 72(SP)
 	MOVQ oStride+40(FP), R8
 	SHLQ $0x02, R8
 	MOVQ pStride+48(FP), R9
 	SHLQ $0x02, R9
 	MOVQ b+56(FP), BX
+	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   accumulate_used209
-	MOVQ $+1, 56(SP)
+	JE   used82
+	LEAQ zeros<>+0(SB), AX
 
-accumulate_used209:
+used82:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors84
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors83
+
+noFactors84:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors83:
+	MOVQ    AX, 16(SP)
 	MOVQ    (BX), R11
 	MOVQ    8(BX), AX
 	MOVQ    AX, CX
 	SHRQ    $0x04, AX
-	MOVQ    AX, 8(SP)
+	MOVQ    AX, 32(SP)
 	ANDQ    $0x08, CX
-	MOVQ    CX, 16(SP)
+	MOVQ    CX, 40(SP)
 	MOVQ    16(BX), R10
 	SHLQ    $0x02, R10
 	MOVQ    24(BX), AX
 	SHLQ    $0x02, AX
-	MOVQ    AX, 24(SP)
+	MOVQ    AX, 48(SP)
 	MOVBQZX 57(BX), R13
-	MOVQ    R13, 120(SP)
+	MOVQ    R13, 144(SP)
 	MOVBQZX 56(BX), R13
-	MOVQ    R13, 112(SP)
+	MOVQ    R13, 136(SP)
 	MOVQ    48(BX), R13
-	CMPQ    48(SP), $0x02
-	JG      accumulate_prefetchFew210
+	CMPQ    72(SP), $0x02
+	JG      accumulate_prefetchFew85
 	MOVQ    40(BX), R13
 
-accumulate_prefetchFew210:
-	MOVQ  R13, 104(SP)
+accumulate_prefetchFew85:
+	MOVQ  R13, 128(SP)
 	MOVQ  32(BX), AX
-	MOVQ  AX, 72(SP)
+	MOVQ  AX, 96(SP)
 	TESTQ AX, AX
-	JE    noPointer211
+	JE    noPointer86
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
-	MOVQ  R13, 72(SP)
+	MOVQ  R13, 96(SP)
 	SHRQ  $0x03, R13
-	SUBQ  72(SP), R13
+	SUBQ  96(SP), R13
 	ADDQ  AX, R13
 	ADDQ  $0x00008000, R13
-	MOVQ  R13, 72(SP)
+	MOVQ  R13, 96(SP)
 
-noPointer211:
+noPointer86:
 	MOVQ 72(BX), AX
-	MOVQ AX, 80(SP)
-	MOVQ $+0, 136(SP)
-	MOVQ $+0, 184(SP)
-	MOVQ $+0, 128(SP)
-	CMPQ 120(SP), $0x00
-	JE   accumulate_allSteps212
-	MOVQ $+1, 128(SP)
-	CMPQ 24(SP), $0x40
-	JNE  accumulate_notSequential215
-	MOVQ $+0, 128(SP)
-	CMPQ 48(SP), $0x04
-	JLE  accumulate_inOrder216
+	MOVQ AX, 104(SP)
+	MOVQ $+0, 160(SP)
+	MOVQ $+0, 208(SP)
+	MOVQ $+0, 152(SP)
+	CMPQ 144(SP), $0x00
+	JE   accumulate_allSteps87
+	MOVQ $+1, 152(SP)
+	CMPQ 48(SP), $0x40
+	JNE  accumulate_notSequential90
+	MOVQ $+0, 152(SP)
+	CMPQ 72(SP), $0x04
+	JLE  accumulate_inOrder91
 
-accumulate_notSequential215:
-	MOVQ $+0, 120(SP)
-	JMP  accumulate_allSteps212
+accumulate_notSequential90:
+	MOVQ $+0, 144(SP)
+	JMP  accumulate_allSteps87
 
-accumulate_inOrder216:
-	MOVQ  $+0, 72(SP)
-	MOVQ  $+16, 144(SP)
+accumulate_inOrder91:
+	MOVQ  $+0, 96(SP)
+	MOVQ  $+16, 168(SP)
 	MOVQ  32(BX), AX
 	TESTQ AX, AX
-	JE    accumulate_noPointer217
+	JE    accumulate_noPointer92
 	ADDQ  $0x00008000, AX
-	MOVQ  AX, 184(SP)
-	MOVQ  $+0, 192(SP)
+	MOVQ  AX, 208(SP)
+	MOVQ  $+0, 216(SP)
 
-accumulate_noPointer217:
-	MOVQ $+0, 104(SP)
-	MOVQ DX, 160(SP)
-	MOVQ 32(SP), AX
-	MOVQ AX, 152(SP)
-	MOVQ 8(SP), AX
-	MOVQ AX, 168(SP)
-	MOVQ 16(SP), AX
+accumulate_noPointer92:
+	MOVQ $+0, 128(SP)
+	MOVQ DX, 184(SP)
+	MOVQ 56(SP), AX
 	MOVQ AX, 176(SP)
-	CMPQ 184(SP), $0x00
-	JNE  accumulate_someSteps214
-	CMPQ 48(SP), $0x01
-	JE   accumulate_oneRow213
-	CMPQ 8(SP), $0x04
-	JLE  accumulate_shortRows218
-	MOVQ $+8, 144(SP)
+	MOVQ 32(SP), AX
+	MOVQ AX, 192(SP)
+	MOVQ 40(SP), AX
+	MOVQ AX, 200(SP)
+	CMPQ 208(SP), $0x00
+	JNE  accumulate_someSteps89
+	CMPQ 72(SP), $0x01
+	JE   accumulate_oneRow88
+	CMPQ 32(SP), $0x04
+	JLE  accumulate_shortRows93
+	MOVQ $+8, 168(SP)
 
-accumulate_shortRows218:
-	CMPQ R11, 144(SP)
-	JL   accumulate_allSteps212
-	MOVQ 8(SP), R13
+accumulate_shortRows93:
+	CMPQ R11, 168(SP)
+	JL   accumulate_allSteps87
+	MOVQ 32(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 208(SP)
-	JZ   accumulate_allSteps212
+	MOVQ R13, 232(SP)
+	JZ   accumulate_allSteps87
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 200(SP)
-	MOVQ DX, 184(SP)
+	MOVQ AX, 224(SP)
+	MOVQ DX, 208(SP)
 	ADDQ DX, R13
-	MOVQ R13, 192(SP)
-	MOVQ 8(SP), BX
+	MOVQ R13, 216(SP)
+	MOVQ 32(SP), BX
 
-accumulate_touchFirst219:
-	MOVQ 144(SP), CX
+accumulate_touchFirst94:
+	MOVQ 168(SP), CX
 
-accumulate_eight220:
-	MOVQ  184(SP), AX
+accumulate_eight95:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame221
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame96
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame221:
+accumulate_touchSame96:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame222
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame97
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame222:
+accumulate_touchSame97:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame223
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame98
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame223:
+accumulate_touchSame98:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame224
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame99
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame224:
+accumulate_touchSame99:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame225
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame100
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame225:
+accumulate_touchSame100:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame226
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame101
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame226:
+accumulate_touchSame101:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame227
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame102
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame227:
+accumulate_touchSame102:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame228
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame103
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame228:
-	MOVQ AX, 184(SP)
+accumulate_touchSame103:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight220
+	JG   accumulate_eight95
 	DECQ BX
-	JNE  accumulate_touchFirst219
-	JMP  accumulate_someSteps214
+	JNE  accumulate_touchFirst94
+	JMP  accumulate_someSteps89
 
-accumulate_oneRow213:
-	MOVQ $+4, 144(SP)
-	CMPQ 8(SP), $0x08
-	JE   accumulate_allSteps212
-	CMPQ 8(SP), $0x04
-	JLE  accumulate_allSteps212
+accumulate_oneRow88:
+	MOVQ $+4, 168(SP)
+	CMPQ 32(SP), $0x08
+	JE   accumulate_allSteps87
+	CMPQ 32(SP), $0x04
+	JLE  accumulate_allSteps87
 
-accumulate_someSteps214:
-	CMPQ R11, 144(SP)
-	JLE  accumulate_allSteps212
+accumulate_someSteps89:
+	CMPQ R11, 168(SP)
+	JLE  accumulate_allSteps87
 	MOVQ R11, AX
-	MOVQ 144(SP), R11
+	MOVQ 168(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 136(SP)
+	MOVQ AX, 160(SP)
 
-accumulate_allSteps212:
-	CMPQ 184(SP), $0x00
-	JE   accumulate_touchNone229
-	CMPQ 192(SP), $0x00
-	JE   accumulate_touchNone229
-	MOVQ 144(SP), AX
-	CMPQ 136(SP), AX
-	JGE  accumulate_touchNone229
-	MOVQ $+0, 184(SP)
+accumulate_allSteps87:
+	CMPQ 208(SP), $0x00
+	JE   accumulate_touchNone104
+	CMPQ 216(SP), $0x00
+	JE   accumulate_touchNone104
+	MOVQ 168(SP), AX
+	CMPQ 160(SP), AX
+	JGE  accumulate_touchNone104
+	MOVQ $+0, 208(SP)
 
-accumulate_touchNone229:
-	MOVQ R11, 64(SP)
+accumulate_touchNone104:
+	MOVQ R11, 80(SP)
 
 accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  accumulate_paged1Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_paged1Not
 
 accumulate_paged1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   accumulate_paged1EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched230
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched231
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched105
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched106
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight232:
+accumulate_eight107:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5597,400 +4180,381 @@ accumulate_eight232:
 	PREFETCHT1 1984(AX)
 	ADDQ       $0x00000800, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight232
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched230
+	JG         accumulate_eight107
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched105
 
-accumulate_touched231:
-	MOVQ 144(SP), CX
+accumulate_touched106:
+	MOVQ 168(SP), CX
 
-accumulate_eight233:
-	MOVQ  184(SP), AX
+accumulate_eight108:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame234
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame109
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame234:
+accumulate_touchSame109:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame235
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame110
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame235:
+accumulate_touchSame110:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame236
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame111
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame236:
+accumulate_touchSame111:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame237
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame112
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame237:
+accumulate_touchSame112:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame238
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame113
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame238:
+accumulate_touchSame113:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame239
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame114
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame239:
+accumulate_touchSame114:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame240
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame115
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame240:
+accumulate_touchSame115:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame241
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame116
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame241:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame116:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame242
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame117
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame242:
+accumulate_touchSame117:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame243
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame118
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame243:
+accumulate_touchSame118:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame244
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame119
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame244:
+accumulate_touchSame119:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame245
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame120
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame245:
+accumulate_touchSame120:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame246
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame121
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame246:
+accumulate_touchSame121:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame247
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame122
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame247:
+accumulate_touchSame122:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame248
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame123
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame248:
+accumulate_touchSame123:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame249
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame124
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame249:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame124:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame250
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame125
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame250:
+accumulate_touchSame125:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame251
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame126
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame251:
+accumulate_touchSame126:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame252
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame127
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame252:
+accumulate_touchSame127:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame253
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame128
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame253:
+accumulate_touchSame128:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame254
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame129
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame254:
+accumulate_touchSame129:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame255
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame130
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame255:
+accumulate_touchSame130:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame256
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame131
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame256:
+accumulate_touchSame131:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame257
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame132
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame257:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame132:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame258
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame133
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame258:
+accumulate_touchSame133:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame259
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame134
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame259:
+accumulate_touchSame134:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame260
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame135
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame260:
+accumulate_touchSame135:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame261
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame136
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame261:
+accumulate_touchSame136:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame262
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame137
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame262:
+accumulate_touchSame137:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame263
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame138
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame263:
+accumulate_touchSame138:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame264
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame139
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame264:
+accumulate_touchSame139:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame265
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame140
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame265:
-	MOVQ AX, 184(SP)
+accumulate_touchSame140:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight233
+	JG   accumulate_eight108
 
-accumulate_untouched230:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched105:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite267
-	JB   accumulate_plain266
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun141
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun141:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready268
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop142Part
+	MOVQ         96(SP), R11
 
-accumulate_plain266:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready268
-
-accumulate_overwrite267:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready268:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail270
-
-accumulate_loop269:
+accumulate_loop142:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	PREFETCHT0   8192(R11)
@@ -6006,6 +4570,8 @@ accumulate_loop269:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop142Step1:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	PREFETCHT0   24576(R11)
@@ -6021,6 +4587,8 @@ accumulate_loop269:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop142Step2:
 	PREFETCHT0   64(R11)
 	PREFETCHT0   4160(R11)
 	PREFETCHT0   8256(R11)
@@ -6036,6 +4604,8 @@ accumulate_loop269:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop142Step3:
 	PREFETCHT0   16448(R11)
 	PREFETCHT0   20544(R11)
 	PREFETCHT0   24640(R11)
@@ -6053,38 +4623,16 @@ accumulate_loop269:
 	ADDQ         R10, BX
 	ADDQ         $0x00000080, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow273
+	JE           sameWindow143
 	ADDQ         $0x00007000, R11
 
-sameWindow273:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop269
-
-accumulate_tail270:
-	ADDQ $0x04, CX
-	JE   accumulate_end271
-
-accumulate_one274:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one274
-
-accumulate_end271:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow143:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop142
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -6094,26 +4642,39 @@ accumulate_end271:
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000100, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000004, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
+	SUBQ    $0x04, 32(SP)
 	JMP     accumulate_paged1
+
+accumulate_loop142Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop142Step3
+	JE   accumulate_loop142Step2
+	JMP  accumulate_loop142Step1
 
 accumulate_paged1EndGroup:
 accumulate_paged1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_paged1twoEndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched275
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched276
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched144
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched145
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight277:
+accumulate_eight146:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -6132,224 +4693,213 @@ accumulate_eight277:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight277
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched275
+	JG         accumulate_eight146
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched144
 
-accumulate_touched276:
-	MOVQ 144(SP), CX
+accumulate_touched145:
+	MOVQ 168(SP), CX
 
-accumulate_eight278:
-	MOVQ  184(SP), AX
+accumulate_eight147:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame279
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame148
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame279:
+accumulate_touchSame148:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame280
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame149
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame280:
+accumulate_touchSame149:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame281
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame150
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame281:
+accumulate_touchSame150:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame282
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame151
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame282:
+accumulate_touchSame151:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame283
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame152
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame283:
+accumulate_touchSame152:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame284
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame153
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame284:
+accumulate_touchSame153:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame285
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame154
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame285:
+accumulate_touchSame154:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame286
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame155
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame286:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame155:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame287
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame156
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame287:
+accumulate_touchSame156:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame288
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame157
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame288:
+accumulate_touchSame157:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame289
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame158
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame289:
+accumulate_touchSame158:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame290
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame159
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame290:
+accumulate_touchSame159:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame291
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame160
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame291:
+accumulate_touchSame160:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame292
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame161
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame292:
+accumulate_touchSame161:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame293
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame162
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame293:
+accumulate_touchSame162:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame294
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame163
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame294:
-	MOVQ AX, 184(SP)
+accumulate_touchSame163:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight278
+	JG   accumulate_eight147
 
-accumulate_untouched275:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched144:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite296
-	JB   accumulate_plain295
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun164
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun164:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready297
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop165Part
+	MOVQ         96(SP), R11
 
-accumulate_plain295:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready297
-
-accumulate_overwrite296:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready297:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail299
-
-accumulate_loop298:
+accumulate_loop165:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6358,6 +4908,8 @@ accumulate_loop298:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop165Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -6366,6 +4918,8 @@ accumulate_loop298:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop165Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -6374,6 +4928,8 @@ accumulate_loop298:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop165Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -6384,66 +4940,62 @@ accumulate_loop298:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow302
+	JE           sameWindow166
 	ADDQ         $0x00007000, R11
 
-sameWindow302:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop298
-
-accumulate_tail299:
-	ADDQ $0x04, CX
-	JE   accumulate_end300
-
-accumulate_one303:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one303
-
-accumulate_end300:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow166:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop165
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     accumulate_paged1two
+
+accumulate_loop165Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop165Step3
+	JE   accumulate_loop165Step2
+	JMP  accumulate_loop165Step1
 
 accumulate_paged1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_paged1Not:
-	CMPQ 48(SP), $0x02
+	CMPQ 72(SP), $0x02
 	JNE  accumulate_paged2Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_paged2Not
 
 accumulate_paged2:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_paged2EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched304
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched305
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched167
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched168
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight306:
+accumulate_eight169:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -6462,237 +5014,219 @@ accumulate_eight306:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight306
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched304
+	JG         accumulate_eight169
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched167
 
-accumulate_touched305:
-	MOVQ 144(SP), CX
+accumulate_touched168:
+	MOVQ 168(SP), CX
 
-accumulate_eight307:
-	MOVQ  184(SP), AX
+accumulate_eight170:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame308
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame171
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame308:
+accumulate_touchSame171:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame309
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame172
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame309:
+accumulate_touchSame172:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame310
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame173
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame310:
+accumulate_touchSame173:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame311
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame174
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame311:
+accumulate_touchSame174:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame312
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame175
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame312:
+accumulate_touchSame175:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame313
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame176
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame313:
+accumulate_touchSame176:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame314
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame177
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame314:
+accumulate_touchSame177:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame315
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame178
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame315:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame178:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame316
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame179
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame316:
+accumulate_touchSame179:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame317
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame180
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame317:
+accumulate_touchSame180:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame318
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame181
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame318:
+accumulate_touchSame181:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame319
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame182
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame319:
+accumulate_touchSame182:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame320
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame183
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame320:
+accumulate_touchSame183:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame321
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame184
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame321:
+accumulate_touchSame184:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame322
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame185
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame322:
+accumulate_touchSame185:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame323
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame186
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame323:
-	MOVQ AX, 184(SP)
+accumulate_touchSame186:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight307
+	JG   accumulate_eight170
 
-accumulate_untouched304:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched167:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite325
-	JB   accumulate_plain324
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun187
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun187:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready326
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop188Part
+	MOVQ         96(SP), R11
 
-accumulate_plain324:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready326
-
-accumulate_overwrite325:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready326:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail328
-
-accumulate_loop327:
+accumulate_loop188:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -6706,6 +5240,8 @@ accumulate_loop327:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop188Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -6719,6 +5255,8 @@ accumulate_loop327:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop188Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -6732,6 +5270,8 @@ accumulate_loop327:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop188Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -6747,77 +5287,67 @@ accumulate_loop327:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow331
+	JE           sameWindow189
 	ADDQ         $0x00007000, R11
 
-sameWindow331:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop327
-
-accumulate_tail328:
-	ADDQ $0x04, CX
-	JE   accumulate_end329
-
-accumulate_one332:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one332
-
-accumulate_end329:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow189:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop188
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     accumulate_paged2
+
+accumulate_loop188Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop188Step3
+	JE   accumulate_loop188Step2
+	JMP  accumulate_loop188Step1
 
 accumulate_paged2EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged2Not:
-	CMPQ 48(SP), $0x03
+	CMPQ 72(SP), $0x03
 	JNE  accumulate_paged3Not
-	CMPQ 72(SP), $0x00
+	CMPQ 96(SP), $0x00
 	JE   accumulate_paged3Not
 
 accumulate_paged3:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_paged3EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched333
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched334
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched190
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched191
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight335:
+accumulate_eight192:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -6836,250 +5366,225 @@ accumulate_eight335:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight335
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched333
+	JG         accumulate_eight192
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched190
 
-accumulate_touched334:
-	MOVQ 144(SP), CX
+accumulate_touched191:
+	MOVQ 168(SP), CX
 
-accumulate_eight336:
-	MOVQ  184(SP), AX
+accumulate_eight193:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame337
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame194
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame337:
+accumulate_touchSame194:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame338
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame195
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame338:
+accumulate_touchSame195:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame339
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame196
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame339:
+accumulate_touchSame196:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame340
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame197
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame340:
+accumulate_touchSame197:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame341
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame198
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame341:
+accumulate_touchSame198:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame342
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame199
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame342:
+accumulate_touchSame199:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame343
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame200
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame343:
+accumulate_touchSame200:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame344
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame201
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame344:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame201:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame345
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame202
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame345:
+accumulate_touchSame202:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame346
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame203
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame346:
+accumulate_touchSame203:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame347
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame204
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame347:
+accumulate_touchSame204:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame348
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame205
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame348:
+accumulate_touchSame205:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame349
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame206
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame349:
+accumulate_touchSame206:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame350
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame207
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame350:
+accumulate_touchSame207:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame351
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame208
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame351:
+accumulate_touchSame208:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame352
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame209
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame352:
-	MOVQ AX, 184(SP)
+accumulate_touchSame209:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight336
+	JG   accumulate_eight193
 
-accumulate_untouched333:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched190:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 3 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite354
-	JB   accumulate_plain353
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun210
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun210:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready355
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop211Part
+	MOVQ         96(SP), R11
 
-accumulate_plain353:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready355
-
-accumulate_overwrite354:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready355:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail357
-
-accumulate_loop356:
+accumulate_loop211:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -7098,6 +5603,8 @@ accumulate_loop356:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop211Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -7116,6 +5623,8 @@ accumulate_loop356:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop211Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -7134,6 +5643,8 @@ accumulate_loop356:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop211Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -7154,150 +5665,99 @@ accumulate_loop356:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow360
+	JE           sameWindow212
 	ADDQ         $0x00007000, R11
 
-sameWindow360:
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JGE  accumulate_loop356
-
-accumulate_tail357:
-	ADDQ $0x04, CX
-	JE   accumulate_end358
-
-accumulate_one361:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one361
-
-accumulate_end358:
-	MOVQ    R11, 72(SP)
-	MOVQ    64(SP), R11
-	MOVQ    32(SP), DI
+sameWindow212:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop211
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	VMOVUPS Y10, 64(DI)
+	VMOVUPS Y11, 96(DI)
 	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
 	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
+	SUBQ    $0x02, 32(SP)
 	JMP     accumulate_paged3
+
+accumulate_loop211Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop211Step3
+	JE   accumulate_loop211Step2
+	JMP  accumulate_loop211Step1
 
 accumulate_paged3EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged3Not:
-	CMPQ 120(SP), $0x00
+	CMPQ 144(SP), $0x00
 	JE   accumulate_wholeNext
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  accumulate_wholeNext
 
 accumulate_whole:
-	CMPQ         8(SP), $0x08
-	JL           accumulate_wholeNext
-	MOVQ         32(SP), DI
-	MOVQ         40(SP), AX
-	MOVQ         DX, BX
-	MOVQ         56(SP), CX
-	CMPQ         CX, $0x01
-	JE           accumulate_wholeOverwrite
-	JB           accumulate_wholeKeep
+	CMPQ  32(SP), $0x08
+	JL    accumulate_wholeNext
+	MOVQ  56(SP), DI
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun213
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun213:
+	MOVQ         16(SP), CX
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	VMULPS       256(DI), Y14, Y8
-	VMULPS       288(DI), Y14, Y9
-	VMULPS       320(DI), Y14, Y10
-	VMULPS       352(DI), Y14, Y11
-	VMULPS       384(DI), Y14, Y12
-	VMULPS       416(DI), Y14, Y13
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	VMULPS       256(AX), Y14, Y8
+	VMULPS       288(AX), Y14, Y9
+	VMULPS       320(AX), Y14, Y10
+	VMULPS       352(AX), Y14, Y11
+	VMULPS       384(AX), Y14, Y12
+	VMULPS       416(AX), Y14, Y13
 	VMOVUPS      Y13, 416(DI)
-	VMULPS       448(DI), Y14, Y13
+	VMULPS       448(AX), Y14, Y13
 	VMOVUPS      Y13, 448(DI)
-	VMULPS       480(DI), Y14, Y13
+	VMULPS       480(AX), Y14, Y13
 	VMOVUPS      Y13, 480(DI)
-	JMP          accumulate_wholeReady
-
-accumulate_wholeKeep:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	VMOVUPS 256(DI), Y8
-	VMOVUPS 288(DI), Y9
-	VMOVUPS 320(DI), Y10
-	VMOVUPS 352(DI), Y11
-	VMOVUPS 384(DI), Y12
-	JMP     accumulate_wholeReady
-
-accumulate_wholeOverwrite:
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y5, Y5, Y5
-	VXORPS  Y6, Y6, Y6
-	VXORPS  Y7, Y7, Y7
-	VXORPS  Y8, Y8, Y8
-	VXORPS  Y9, Y9, Y9
-	VXORPS  Y10, Y10, Y10
-	VXORPS  Y11, Y11, Y11
-	VXORPS  Y12, Y12, Y12
-	VXORPS  Y13, Y13, Y13
-	VMOVUPS Y13, 416(DI)
-	VXORPS  Y13, Y13, Y13
-	VMOVUPS Y13, 448(DI)
-	VXORPS  Y13, Y13, Y13
-	VMOVUPS Y13, 480(DI)
-
-accumulate_wholeReady:
-	MOVQ R11, CX
-	CMPQ 184(SP), $0x00
-	JNE  accumulate_wholeAlong
+	MOVQ         64(SP), AX
+	MOVQ         DX, BX
+	MOVQ         R11, CX
+	CMPQ         208(SP), $0x00
+	JNE          accumulate_wholeAlong
 
 accumulate_wholeStep:
 	VBROADCASTSS (AX), Y14
@@ -7330,7 +5790,7 @@ accumulate_wholeStep:
 	JMP          accumulate_wholeDone
 
 accumulate_wholeAlong:
-	MOVQ 184(SP), R13
+	MOVQ 208(SP), R13
 
 accumulate_wholeStepAlong:
 	PREFETCHT1   (R13)
@@ -7369,7 +5829,7 @@ accumulate_wholeStepAlong:
 	ADDQ         $0x04, AX
 	DECQ         CX
 	JNE          accumulate_wholeStepAlong
-	MOVQ         R13, 184(SP)
+	MOVQ         R13, 208(SP)
 
 accumulate_wholeDone:
 	VMOVUPS Y0, (DI)
@@ -7385,36 +5845,36 @@ accumulate_wholeDone:
 	VMOVUPS Y10, 320(DI)
 	VMOVUPS Y11, 352(DI)
 	VMOVUPS Y12, 384(DI)
-	ADDQ    $0x00000200, 32(SP)
+	ADDQ    $0x00000200, 56(SP)
 	ADDQ    $0x00000200, DX
-	SUBQ    $0x08, 8(SP)
+	SUBQ    $0x08, 32(SP)
 	JMP     accumulate_whole
 
 accumulate_wholeNext:
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  accumulate_sideBySide1Not
-	CMPQ 120(SP), $0x00
+	CMPQ 144(SP), $0x00
 	JE   accumulate_sideBySidePacked
 	JMP  accumulate_sideBySideWanted
 
 accumulate_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE  accumulate_sideBySide1Not
-	CMPQ 112(SP), $0x00
+	CMPQ 136(SP), $0x00
 	JE   accumulate_sideBySide1Not
 
 accumulate_sideBySideWanted:
 accumulate_sideBySide1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   accumulate_sideBySide1EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched362
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched363
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched214
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched215
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight364:
+accumulate_eight216:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -7449,399 +5909,380 @@ accumulate_eight364:
 	PREFETCHT1 1984(AX)
 	ADDQ       $0x00000800, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight364
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched362
+	JG         accumulate_eight216
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched214
 
-accumulate_touched363:
-	MOVQ 144(SP), CX
+accumulate_touched215:
+	MOVQ 168(SP), CX
 
-accumulate_eight365:
-	MOVQ  184(SP), AX
+accumulate_eight217:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame366
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame218
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame366:
+accumulate_touchSame218:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame367
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame219
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame367:
+accumulate_touchSame219:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame368
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame220
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame368:
+accumulate_touchSame220:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame369
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame221
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame369:
+accumulate_touchSame221:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame370
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame222
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame370:
+accumulate_touchSame222:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame371
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame223
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame371:
+accumulate_touchSame223:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame372
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame224
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame372:
+accumulate_touchSame224:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame373
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame225
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame373:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame225:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame374
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame226
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame374:
+accumulate_touchSame226:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame375
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame227
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame375:
+accumulate_touchSame227:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame376
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame228
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame376:
+accumulate_touchSame228:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame377
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame229
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame377:
+accumulate_touchSame229:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame378
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame230
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame378:
+accumulate_touchSame230:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame379
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame231
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame379:
+accumulate_touchSame231:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame380
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame232
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame380:
+accumulate_touchSame232:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame381
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame233
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame381:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame233:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame382
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame234
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame382:
+accumulate_touchSame234:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame383
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame235
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame383:
+accumulate_touchSame235:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame384
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame236
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame384:
+accumulate_touchSame236:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame385
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame237
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame385:
+accumulate_touchSame237:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame386
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame238
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame386:
+accumulate_touchSame238:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame387
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame239
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame387:
+accumulate_touchSame239:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame388
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame240
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame388:
+accumulate_touchSame240:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame389
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame241
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame389:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame241:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame390
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame242
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame390:
+accumulate_touchSame242:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame391
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame243
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame391:
+accumulate_touchSame243:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame392
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame244
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame392:
+accumulate_touchSame244:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame393
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame245
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame393:
+accumulate_touchSame245:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame394
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame246
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame394:
+accumulate_touchSame246:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame395
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame247
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame395:
+accumulate_touchSame247:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame396
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame248
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame396:
+accumulate_touchSame248:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame397
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame249
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame397:
-	MOVQ AX, 184(SP)
+accumulate_touchSame249:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight365
+	JG   accumulate_eight217
 
-accumulate_untouched362:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched214:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite399
-	JB   accumulate_plain398
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun250
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun250:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready400
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop251Part
 
-accumulate_plain398:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready400
-
-accumulate_overwrite399:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready400:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail402
-
-accumulate_loop401:
+accumulate_loop251:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7853,6 +6294,8 @@ accumulate_loop401:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop251Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7864,6 +6307,8 @@ accumulate_loop401:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop251Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7875,6 +6320,8 @@ accumulate_loop401:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop251Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -7888,59 +6335,49 @@ accumulate_loop401:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop401
+	JG           accumulate_loop251
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          accumulate_sideBySide1
 
-accumulate_tail402:
+accumulate_loop251Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end403
-
-accumulate_one405:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one405
-
-accumulate_end403:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_sideBySide1
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop251Step3
+	JE   accumulate_loop251Step2
+	JMP  accumulate_loop251Step1
 
 accumulate_sideBySide1EndGroup:
 accumulate_sideBySide1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_sideBySide1twoEndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched406
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched407
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched252
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched253
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight408:
+accumulate_eight254:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -7959,241 +6396,236 @@ accumulate_eight408:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight408
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched406
+	JG         accumulate_eight254
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched252
 
-accumulate_touched407:
-	MOVQ 144(SP), CX
+accumulate_touched253:
+	MOVQ 168(SP), CX
 
-accumulate_eight409:
-	MOVQ  184(SP), AX
+accumulate_eight255:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame410
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame256
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame410:
+accumulate_touchSame256:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame411
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame257
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame411:
+accumulate_touchSame257:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame412
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame258
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame412:
+accumulate_touchSame258:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame413
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame259
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame413:
+accumulate_touchSame259:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame414
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame260
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame414:
+accumulate_touchSame260:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame415
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame261
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame415:
+accumulate_touchSame261:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame416
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame262
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame416:
+accumulate_touchSame262:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame417
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame263
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame417:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame263:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame418
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame264
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame418:
+accumulate_touchSame264:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame419
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame265
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame419:
+accumulate_touchSame265:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame420
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame266
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame420:
+accumulate_touchSame266:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame421
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame267
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame421:
+accumulate_touchSame267:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame422
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame268
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame422:
+accumulate_touchSame268:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame423
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame269
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame423:
+accumulate_touchSame269:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame424
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame270
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame424:
+accumulate_touchSame270:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame425
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame271
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame425:
-	MOVQ AX, 184(SP)
+accumulate_touchSame271:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight409
+	JG   accumulate_eight255
 
-accumulate_untouched406:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched252:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite427
-	JB   accumulate_plain426
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun272
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun272:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready428
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop273Part
 
-accumulate_plain426:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready428
-
-accumulate_overwrite427:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready428:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail430
-
-accumulate_loop429:
+accumulate_loop273:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop273Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop273Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop273Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  (BX), Y12, Y0
 	VFMADD231PS  32(BX), Y12, Y1
@@ -8202,58 +6634,53 @@ accumulate_loop429:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop429
+	JG           accumulate_loop273
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_sideBySide1two
 
-accumulate_tail430:
+accumulate_loop273Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end431
-
-accumulate_one433:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one433
-
-accumulate_end431:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_sideBySide1two
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop273Step3
+	JE   accumulate_loop273Step2
+	JMP  accumulate_loop273Step1
 
 accumulate_sideBySide1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_sideBySide1Not:
-	CMPQ 48(SP), $0x01
+	CMPQ 72(SP), $0x01
 	JNE  accumulate_rows1Not
 	CMPQ R10, $0x40
 	JE   accumulate_rows1Not
 
 accumulate_rows1:
-	CMPQ 8(SP), $0x04
+	CMPQ 32(SP), $0x04
 	JL   accumulate_rows1EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched434
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched435
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched274
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched275
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight436:
+accumulate_eight276:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -8288,399 +6715,380 @@ accumulate_eight436:
 	PREFETCHT1 1984(AX)
 	ADDQ       $0x00000800, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight436
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched434
+	JG         accumulate_eight276
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched274
 
-accumulate_touched435:
-	MOVQ 144(SP), CX
+accumulate_touched275:
+	MOVQ 168(SP), CX
 
-accumulate_eight437:
-	MOVQ  184(SP), AX
+accumulate_eight277:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame438
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame278
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame438:
+accumulate_touchSame278:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame439
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame279
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame439:
+accumulate_touchSame279:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame440
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame280
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame440:
+accumulate_touchSame280:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame441
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame281
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame441:
+accumulate_touchSame281:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame442
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame282
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame442:
+accumulate_touchSame282:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame443
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame283
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame443:
+accumulate_touchSame283:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame444
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame284
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame444:
+accumulate_touchSame284:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame445
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame285
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame445:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame285:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame446
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame286
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame446:
+accumulate_touchSame286:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame447
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame287
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame447:
+accumulate_touchSame287:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame448
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame288
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame448:
+accumulate_touchSame288:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame449
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame289
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame449:
+accumulate_touchSame289:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame450
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame290
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame450:
+accumulate_touchSame290:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame451
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame291
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame451:
+accumulate_touchSame291:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame452
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame292
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame452:
+accumulate_touchSame292:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame453
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame293
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame453:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame293:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame454
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame294
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame454:
+accumulate_touchSame294:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame455
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame295
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame455:
+accumulate_touchSame295:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame456
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame296
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame456:
+accumulate_touchSame296:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame457
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame297
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame457:
+accumulate_touchSame297:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame458
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame298
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame458:
+accumulate_touchSame298:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame459
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame299
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame459:
+accumulate_touchSame299:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame460
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame300
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame460:
+accumulate_touchSame300:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame461
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame301
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame461:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame301:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame462
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame302
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame462:
+accumulate_touchSame302:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame463
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame303
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame463:
+accumulate_touchSame303:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame464
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame304
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame464:
+accumulate_touchSame304:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame465
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame305
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame465:
+accumulate_touchSame305:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame466
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame306
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame466:
+accumulate_touchSame306:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame467
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame307
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame467:
+accumulate_touchSame307:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame468
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame308
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame468:
+accumulate_touchSame308:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame469
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame309
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame469:
-	MOVQ AX, 184(SP)
+accumulate_touchSame309:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight437
+	JG   accumulate_eight277
 
-accumulate_untouched434:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched274:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 64 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite471
-	JB   accumulate_plain470
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun310
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun310:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	VMULPS       128(DI), Y14, Y4
-	VMULPS       160(DI), Y14, Y5
-	VMULPS       192(DI), Y14, Y6
-	VMULPS       224(DI), Y14, Y7
-	JMP          accumulate_ready472
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop311Part
 
-accumulate_plain470:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS 128(DI), Y4
-	VMOVUPS 160(DI), Y5
-	VMOVUPS 192(DI), Y6
-	VMOVUPS 224(DI), Y7
-	JMP     accumulate_ready472
-
-accumulate_overwrite471:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready472:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail474
-
-accumulate_loop473:
+accumulate_loop311:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8697,6 +7105,8 @@ accumulate_loop473:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop311Step1:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8713,6 +7123,8 @@ accumulate_loop473:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop311Step2:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8729,6 +7141,8 @@ accumulate_loop473:
 	VFMADD231PS  (DI)(R13*1), Y12, Y6
 	VFMADD231PS  32(DI)(R13*1), Y12, Y7
 	ADDQ         R10, BX
+
+accumulate_loop311Step3:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -8747,64 +7161,49 @@ accumulate_loop473:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop473
+	JG           accumulate_loop311
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          accumulate_rows1
 
-accumulate_tail474:
+accumulate_loop311Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end475
-
-accumulate_one477:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one477
-
-accumulate_end475:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000100, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x04, 8(SP)
-	JMP     accumulate_rows1
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop311Step3
+	JE   accumulate_loop311Step2
+	JMP  accumulate_loop311Step1
 
 accumulate_rows1EndGroup:
 accumulate_rows1two:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_rows1twoEndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched478
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched479
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched312
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched313
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight480:
+accumulate_eight314:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -8823,223 +7222,212 @@ accumulate_eight480:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight480
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched478
+	JG         accumulate_eight314
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched312
 
-accumulate_touched479:
-	MOVQ 144(SP), CX
+accumulate_touched313:
+	MOVQ 168(SP), CX
 
-accumulate_eight481:
-	MOVQ  184(SP), AX
+accumulate_eight315:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame482
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame316
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame482:
+accumulate_touchSame316:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame483
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame317
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame483:
+accumulate_touchSame317:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame484
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame318
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame484:
+accumulate_touchSame318:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame485
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame319
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame485:
+accumulate_touchSame319:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame486
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame320
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame486:
+accumulate_touchSame320:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame487
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame321
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame487:
+accumulate_touchSame321:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame488
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame322
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame488:
+accumulate_touchSame322:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame489
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame323
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame489:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame323:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame490
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame324
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame490:
+accumulate_touchSame324:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame491
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame325
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame491:
+accumulate_touchSame325:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame492
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame326
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame492:
+accumulate_touchSame326:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame493
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame327
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame493:
+accumulate_touchSame327:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame494
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame328
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame494:
+accumulate_touchSame328:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame495
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame329
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame495:
+accumulate_touchSame329:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame496
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame330
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame496:
+accumulate_touchSame330:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame497
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame331
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame497:
-	MOVQ AX, 184(SP)
+accumulate_touchSame331:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight481
+	JG   accumulate_eight315
 
-accumulate_untouched478:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched312:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 1 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite499
-	JB   accumulate_plain498
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun332
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun332:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
-	JMP          accumulate_ready500
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop333Part
 
-accumulate_plain498:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	JMP     accumulate_ready500
-
-accumulate_overwrite499:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready500:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail502
-
-accumulate_loop501:
+accumulate_loop333:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9051,6 +7439,8 @@ accumulate_loop501:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop333Step1:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9062,6 +7452,8 @@ accumulate_loop501:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop333Step2:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9073,6 +7465,8 @@ accumulate_loop501:
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	ADDQ         R10, BX
+
+accumulate_loop333Step3:
 	LEAQ         (BX)(R10*8), DI
 	PREFETCHT0   (DI)(R10*8)
 	PREFETCHT0   64(DI)(R10*8)
@@ -9086,63 +7480,53 @@ accumulate_loop501:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop501
+	JG           accumulate_loop333
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_rows1two
 
-accumulate_tail502:
+accumulate_loop333Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end503
-
-accumulate_one505:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one505
-
-accumulate_end503:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_rows1two
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop333Step3
+	JE   accumulate_loop333Step2
+	JMP  accumulate_loop333Step1
 
 accumulate_rows1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_rows1Not:
-	CMPQ 48(SP), $0x02
+	CMPQ 72(SP), $0x02
 	JNE  accumulate_group2Not
-	CMPQ 128(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JNE  accumulate_group2Not
 
 accumulate_group2:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_group2EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched506
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched507
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched334
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched335
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight508:
+accumulate_eight336:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9161,236 +7545,218 @@ accumulate_eight508:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight508
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched506
+	JG         accumulate_eight336
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched334
 
-accumulate_touched507:
-	MOVQ 144(SP), CX
+accumulate_touched335:
+	MOVQ 168(SP), CX
 
-accumulate_eight509:
-	MOVQ  184(SP), AX
+accumulate_eight337:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame510
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame338
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame510:
+accumulate_touchSame338:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame511
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame339
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame511:
+accumulate_touchSame339:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame512
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame340
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame512:
+accumulate_touchSame340:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame513
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame341
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame513:
+accumulate_touchSame341:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame514
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame342
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame514:
+accumulate_touchSame342:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame515
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame343
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame515:
+accumulate_touchSame343:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame516
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame344
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame516:
+accumulate_touchSame344:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame517
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame345
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame517:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame345:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame518
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame346
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame518:
+accumulate_touchSame346:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame519
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame347
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame519:
+accumulate_touchSame347:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame520
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame348
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame520:
+accumulate_touchSame348:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame521
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame349
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame521:
+accumulate_touchSame349:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame522
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame350
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame522:
+accumulate_touchSame350:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame523
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame351
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame523:
+accumulate_touchSame351:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame524
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame352
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame524:
+accumulate_touchSame352:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame525
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame353
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame525:
-	MOVQ AX, 184(SP)
+accumulate_touchSame353:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight509
+	JG   accumulate_eight337
 
-accumulate_untouched506:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched334:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 2 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite527
-	JB   accumulate_plain526
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun354
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun354:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
-	JMP          accumulate_ready528
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop355Part
 
-accumulate_plain526:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	JMP     accumulate_ready528
-
-accumulate_overwrite527:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready528:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail530
-
-accumulate_loop529:
+accumulate_loop355:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9402,6 +7768,8 @@ accumulate_loop529:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop355Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9413,6 +7781,8 @@ accumulate_loop529:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop355Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9424,6 +7794,8 @@ accumulate_loop529:
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
+
+accumulate_loop355Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
@@ -9437,69 +7809,58 @@ accumulate_loop529:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop529
+	JG           accumulate_loop355
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_group2
 
-accumulate_tail530:
+accumulate_loop355Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end531
-
-accumulate_one533:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one533
-
-accumulate_end531:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_group2
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop355Step3
+	JE   accumulate_loop355Step2
+	JMP  accumulate_loop355Step1
 
 accumulate_group2EndGroup:
 	JMP accumulate_panel
 
 accumulate_group2Not:
-	CMPQ 48(SP), $0x03
+	CMPQ 72(SP), $0x03
 	JNE  accumulate_group3Not
-	CMPQ 128(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JNE  accumulate_group3Not
 
 accumulate_group3:
-	CMPQ 8(SP), $0x02
+	CMPQ 32(SP), $0x02
 	JL   accumulate_group3EndGroup
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched534
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched535
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched356
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched357
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight536:
+accumulate_eight358:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9518,249 +7879,224 @@ accumulate_eight536:
 	PREFETCHT1 960(AX)
 	ADDQ       $0x00000400, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight536
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched534
+	JG         accumulate_eight358
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched356
 
-accumulate_touched535:
-	MOVQ 144(SP), CX
+accumulate_touched357:
+	MOVQ 168(SP), CX
 
-accumulate_eight537:
-	MOVQ  184(SP), AX
+accumulate_eight359:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame538
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame360
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame538:
+accumulate_touchSame360:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame539
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame361
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame539:
+accumulate_touchSame361:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame540
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame362
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame540:
+accumulate_touchSame362:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame541
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame363
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame541:
+accumulate_touchSame363:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame542
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame364
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame542:
+accumulate_touchSame364:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame543
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame365
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame543:
+accumulate_touchSame365:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame544
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame366
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame544:
+accumulate_touchSame366:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame545
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame367
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame545:
-	MOVQ  AX, 184(SP)
-	MOVQ  184(SP), AX
+accumulate_touchSame367:
+	MOVQ  AX, 208(SP)
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame546
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame368
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame546:
+accumulate_touchSame368:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame547
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame369
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame547:
+accumulate_touchSame369:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame548
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame370
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame548:
+accumulate_touchSame370:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame549
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame371
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame549:
+accumulate_touchSame371:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame550
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame372
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame550:
+accumulate_touchSame372:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame551
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame373
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame551:
+accumulate_touchSame373:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame552
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame374
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame552:
+accumulate_touchSame374:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame553
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame375
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame553:
-	MOVQ AX, 184(SP)
+accumulate_touchSame375:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight537
+	JG   accumulate_eight359
 
-accumulate_untouched534:
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_untouched356:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 	// 3 rows × 32 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite555
-	JB   accumulate_plain554
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun376
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun376:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VMULPS       64(DI), Y14, Y2
-	VMULPS       96(DI), Y14, Y3
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y4
-	VMULPS       32(DI)(R8*1), Y14, Y5
-	VMULPS       64(DI)(R8*1), Y14, Y6
-	VMULPS       96(DI)(R8*1), Y14, Y7
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y8
-	VMULPS       32(DI)(R8*2), Y14, Y9
-	VMULPS       64(DI)(R8*2), Y14, Y10
-	VMULPS       96(DI)(R8*2), Y14, Y11
-	JMP          accumulate_ready556
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop377Part
 
-accumulate_plain554:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-	VMOVUPS (DI)(R8*1), Y4
-	VMOVUPS 32(DI)(R8*1), Y5
-	VMOVUPS 64(DI)(R8*1), Y6
-	VMOVUPS 96(DI)(R8*1), Y7
-	VMOVUPS (DI)(R8*2), Y8
-	VMOVUPS 32(DI)(R8*2), Y9
-	VMOVUPS 64(DI)(R8*2), Y10
-	VMOVUPS 96(DI)(R8*2), Y11
-	JMP     accumulate_ready556
-
-accumulate_overwrite555:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready556:
-	MOVQ SI, AX
-	MOVQ 24(SP), R13
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail558
-
-accumulate_loop557:
+accumulate_loop377:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -9777,6 +8113,8 @@ accumulate_loop557:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop377Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VBROADCASTSS 4(AX)(R9*2), Y14
@@ -9793,6 +8131,8 @@ accumulate_loop557:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop377Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VBROADCASTSS 8(AX)(R9*2), Y14
@@ -9809,6 +8149,8 @@ accumulate_loop557:
 	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
+
+accumulate_loop377Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VBROADCASTSS 12(AX)(R9*2), Y14
@@ -9827,75 +8169,58 @@ accumulate_loop557:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop557
+	JG           accumulate_loop377
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      Y11, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_group3
 
-accumulate_tail558:
+accumulate_loop377Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end559
-
-accumulate_one561:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one561
-
-accumulate_end559:
-	MOVQ    32(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, (DI)(R8*1)
-	VMOVUPS Y5, 32(DI)(R8*1)
-	VMOVUPS Y6, 64(DI)(R8*1)
-	VMOVUPS Y7, 96(DI)(R8*1)
-	VMOVUPS Y8, (DI)(R8*2)
-	VMOVUPS Y9, 32(DI)(R8*2)
-	VMOVUPS Y10, 64(DI)(R8*2)
-	VMOVUPS Y11, 96(DI)(R8*2)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    $0x00000080, 32(SP)
-	MOVQ    24(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 8(SP)
-	JMP     accumulate_group3
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop377Step3
+	JE   accumulate_loop377Step2
+	JMP  accumulate_loop377Step1
 
 accumulate_group3EndGroup:
 	JMP accumulate_panel
 
 accumulate_group3Not:
 accumulate_panel:
-	CMPQ 8(SP), $0x00
+	CMPQ 32(SP), $0x00
 	JE   accumulate_panelEnd
-	CMPQ 184(SP), $0x00
-	JE   accumulate_untouched562
-	CMPQ 192(SP), $0x00
-	JNE  accumulate_touched563
-	MOVQ 184(SP), AX
-	MOVQ 144(SP), CX
+	CMPQ 208(SP), $0x00
+	JE   accumulate_untouched378
+	CMPQ 216(SP), $0x00
+	JNE  accumulate_touched379
+	MOVQ 208(SP), AX
+	MOVQ 168(SP), CX
 
-accumulate_eight564:
+accumulate_eight380:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -9906,120 +8231,120 @@ accumulate_eight564:
 	PREFETCHT1 448(AX)
 	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight564
-	MOVQ       AX, 184(SP)
-	JMP        accumulate_untouched562
+	JG         accumulate_eight380
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched378
 
-accumulate_touched563:
-	MOVQ 144(SP), CX
+accumulate_touched379:
+	MOVQ 168(SP), CX
 
-accumulate_eight565:
-	MOVQ  184(SP), AX
+accumulate_eight381:
+	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame566
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame382
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame566:
+accumulate_touchSame382:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame567
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame383
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame567:
+accumulate_touchSame383:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame568
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame384
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame568:
+accumulate_touchSame384:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame569
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame385
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame569:
+accumulate_touchSame385:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame570
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame386
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame570:
+accumulate_touchSame386:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame571
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame387
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame571:
+accumulate_touchSame387:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame572
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame388
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame572:
+accumulate_touchSame388:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
-	CMPQ  AX, 192(SP)
-	JB    accumulate_touchSame573
-	ADDQ  200(SP), AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame389
+	ADDQ  224(SP), AX
 	MOVQ  AX, R13
-	ADDQ  208(SP), R13
-	MOVQ  R13, 192(SP)
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
 
-accumulate_touchSame573:
-	MOVQ AX, 184(SP)
+accumulate_touchSame389:
+	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight565
+	JG   accumulate_eight381
 
-accumulate_untouched562:
-	MOVQ  80(SP), AX
+accumulate_untouched378:
+	MOVQ  104(SP), AX
 	TESTQ AX, AX
-	JE    accumulate_noneAfter575
-	CMPQ  8(SP), $0x01
-	JE    accumulate_lastPanel574
-	MOVQ  24(SP), AX
+	JE    accumulate_noneAfter391
+	CMPQ  32(SP), $0x01
+	JE    accumulate_lastPanel390
+	MOVQ  48(SP), AX
 	ADDQ  DX, AX
 
-accumulate_lastPanel574:
+accumulate_lastPanel390:
 	MOVQ AX, R13
-	ADDQ 24(SP), R13
-	MOVQ R13, 96(SP)
+	ADDQ 48(SP), R13
+	MOVQ R13, 120(SP)
 
-accumulate_noneAfter575:
-	MOVQ AX, 88(SP)
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+accumulate_noneAfter391:
+	MOVQ AX, 112(SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 accumulate_panelRows:
 	CMPQ R12, $0x0e
@@ -10047,178 +8372,57 @@ accumulate_panelRows:
 	JMP  accumulate_panelNext
 
 accumulate_panel6:
-	CMPQ 88(SP), $0x00
-	JE   accumulate_notAhead578
-
 	// 6 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite580
-	JB   accumulate_plain579
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun392
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun392:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
+	ADDQ         R13, AX
 	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	ADDQ         R13, AX
 	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready581
-
-accumulate_plain579:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready581
-
-accumulate_overwrite580:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready581:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short585
-	SUBQ $0x04, CX
-	MOVQ 88(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail583
-
-accumulate_loop582:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   64(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
+	VMULPS       (AX), Y14, Y10
+	VMULPS       32(AX), Y14, Y11
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop582
+	JLE          accumulate_loop393Short
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop393Part
+	MOVQ         112(SP), R11
+	TESTQ        R11, R11
+	JNE          accumulate_ahead394
+	MOVQ         96(SP), R11
 
-accumulate_tail583:
-	ADDQ $0x04, CX
-	JE   accumulate_end584
-
-accumulate_one586:
+accumulate_ahead394:
+accumulate_loop393:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10240,291 +8444,8 @@ accumulate_one586:
 	VBROADCASTSS (R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one586
 
-accumulate_end584:
-	MOVQ R11, 88(SP)
-	CMPQ R11, 96(SP)
-	JB   accumulate_someAhead587
-	MOVQ $+0, 88(SP)
-
-accumulate_someAhead587:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done588
-
-accumulate_short585:
-accumulate_one589:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one589
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done588:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done577
-
-accumulate_notAhead578:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged576
-
-	// 6 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite591
-	JB   accumulate_plain590
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready592
-
-accumulate_plain590:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready592
-
-accumulate_overwrite591:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready592:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short596
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail594
-
-accumulate_loop593:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
+accumulate_loop393Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10546,6 +8467,8 @@ accumulate_loop593:
 	VBROADCASTSS 4(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+
+accumulate_loop393Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10567,6 +8490,8 @@ accumulate_loop593:
 	VBROADCASTSS 8(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+
+accumulate_loop393Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -10588,425 +8513,21 @@ accumulate_loop593:
 	VBROADCASTSS 12(R13)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop593
+	TESTQ        R11, R11
+	JNE          accumulate_loop393Request
 
-accumulate_tail594:
-	ADDQ $0x04, CX
-	JE   accumulate_end595
-
-accumulate_one597:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one597
-
-accumulate_end595:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y10, (DI)
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done598
-
-accumulate_short596:
-accumulate_one599:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one599
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done598:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done577
-
-accumulate_paged576:
-	// 6 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite601
-	JB   accumulate_plain600
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y10
-	VMULPS       32(AX)(R8*2), Y14, Y11
-	JMP          accumulate_ready602
-
-accumulate_plain600:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	VMOVUPS (AX)(R8*2), Y10
-	VMOVUPS 32(AX)(R8*2), Y11
-	JMP     accumulate_ready602
-
-accumulate_overwrite601:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-accumulate_ready602:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short606
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail604
-
-accumulate_loop603:
-	PREFETCHT0   (R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   4096(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   8192(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	PREFETCHT0   12288(R11)
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	XORQ         $0x00004000, R11
-	ADDQ         $0x20, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow607
-	ADDQ         $0x00007000, R11
-
-sameWindow607:
+accumulate_loop393Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop603
+	JG   accumulate_loop393
+	CMPQ 112(SP), $0x00
+	JNE  accumulate_loop393Ahead
 
-accumulate_tail604:
-	ADDQ $0x04, CX
-	JE   accumulate_end605
+accumulate_loop393Kept:
+	MOVQ 80(SP), R11
 
-accumulate_one608:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y10
-	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one608
-
-accumulate_end605:
-	MOVQ 64(SP), R11
-
+accumulate_loop393Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11123,10 +8644,40 @@ accumulate_end605:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done609
 
-accumulate_short606:
-accumulate_one610:
+accumulate_loop393Done:
+	IMUL3Q $0x00000006, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000006, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x06, R12
+	JMP    accumulate_panelRows
+
+accumulate_loop393Part:
+	MOVQ  CX, R11
+	ANDQ  $0x03, R11
+	LEAQ  -16(AX)(R11*4), AX
+	LEAQ  -16(R13)(R11*4), R13
+	SUBQ  R11, CX
+	ADDQ  $0x04, CX
+	MOVQ  R11, 88(SP)
+	MOVQ  80(SP), R11
+	MOVQ  112(SP), R11
+	TESTQ R11, R11
+	JNE   accumulate_ahead395
+	MOVQ  96(SP), R11
+
+accumulate_ahead395:
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop393Step3
+	JE   accumulate_loop393Step2
+	JMP  accumulate_loop393Step1
+
+accumulate_loop393Short:
+	JE   accumulate_loop393Spread
+	ADDQ $0x04, CX
+
+accumulate_one396:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -11151,114 +8702,104 @@ accumulate_one610:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one610
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
+	JNE          accumulate_one396
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	VMOVUPS      Y10, (AX)(R8*2)
-	VMOVUPS      Y11, 32(AX)(R8*2)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
+	JMP          accumulate_loop393Done
 
-accumulate_done609:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
+accumulate_loop393Request:
+	CMPQ       112(SP), $0x00
+	JE         accumulate_loop393Pages
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       $0x00000080, R11
+	JMP        accumulate_loop393Requested
 
-accumulate_done577:
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha611
-	ADDQ $0x18, (SP)
+accumulate_loop393Pages:
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	XORQ       $0x00004000, R11
+	ADDQ       $0x20, R11
+	TESTQ      $0x00001000, R11
+	JE         sameWindow397
+	ADDQ       $0x00007000, R11
 
-accumulate_noAlpha611:
-	SUBQ $0x06, R12
-	JMP  accumulate_panelRows
+sameWindow397:
+	JMP accumulate_loop393Requested
+
+accumulate_loop393Ahead:
+	MOVQ R11, 112(SP)
+	CMPQ R11, 120(SP)
+	JB   accumulate_loop393Some
+	MOVQ $+0, 112(SP)
+
+accumulate_loop393Some:
+	JMP accumulate_loop393Kept
 
 accumulate_panel5:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged612
-
 	// 5 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite615
-	JB   accumulate_plain614
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun398
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun398:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
+	ADDQ         R13, AX
 	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready616
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
+	SUBQ         $0x04, CX
+	JLE          accumulate_loop399Short
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop399Part
+	CMPQ         96(SP), $0x00
+	JNE          accumulate_loop399Paged
+	MOVQ         128(SP), R11
 
-accumulate_plain614:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready616
-
-accumulate_overwrite615:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-
-accumulate_ready616:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short620
-	SUBQ $0x04, CX
-	MOVQ 104(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail618
-
-accumulate_loop617:
+accumulate_loop399:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11278,6 +8819,8 @@ accumulate_loop617:
 	VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+accumulate_loop399Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11297,6 +8840,8 @@ accumulate_loop617:
 	VBROADCASTSS 4(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+accumulate_loop399Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11316,6 +8861,8 @@ accumulate_loop617:
 	VBROADCASTSS 8(R13)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
+
+accumulate_loop399Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11338,40 +8885,12 @@ accumulate_loop617:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop617
+	JG           accumulate_loop399
 
-accumulate_tail618:
-	ADDQ $0x04, CX
-	JE   accumulate_end619
+accumulate_loop399Last:
+	MOVQ 80(SP), R11
 
-accumulate_one621:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one621
-
-accumulate_end619:
-	MOVQ 64(SP), R11
-
+accumulate_loop399Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -11473,10 +8992,35 @@ accumulate_end619:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done622
 
-accumulate_short620:
-accumulate_one623:
+accumulate_loop399Done:
+	IMUL3Q $0x00000005, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000005, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x05, R12
+	JMP    accumulate_panelRows
+
+accumulate_loop399Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	LEAQ -16(R13)(R11*4), R13
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop399Step3
+	JE   accumulate_loop399Step2
+	JMP  accumulate_loop399Step1
+
+accumulate_loop399Short:
+	JE   accumulate_loop399Spread
+	ADDQ $0x04, CX
+
+accumulate_one400:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11499,99 +9043,28 @@ accumulate_one623:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one623
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
+	JNE          accumulate_one400
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
+	JMP          accumulate_loop399Done
 
-accumulate_done622:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done613
+accumulate_loop399Paged:
+	MOVQ 96(SP), R11
 
-accumulate_paged612:
-	// 5 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite625
-	JB   accumulate_plain624
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y8
-	VMULPS       32(AX)(R8*1), Y14, Y9
-	JMP          accumulate_ready626
-
-accumulate_plain624:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	VMOVUPS (AX)(R8*1), Y8
-	VMOVUPS 32(AX)(R8*1), Y9
-	JMP     accumulate_ready626
-
-accumulate_overwrite625:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-
-accumulate_ready626:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short630
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail628
-
-accumulate_loop627:
+accumulate_loop399PagedLoop:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -11671,269 +9144,58 @@ accumulate_loop627:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow631
+	JE           sameWindow401
 	ADDQ         $0x00007000, R11
 
-sameWindow631:
+sameWindow401:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop627
-
-accumulate_tail628:
-	ADDQ $0x04, CX
-	JE   accumulate_end629
-
-accumulate_one632:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one632
-
-accumulate_end629:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done633
-
-accumulate_short630:
-accumulate_one634:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y8
-	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one634
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	VMOVUPS      Y8, (AX)(R8*1)
-	VMOVUPS      Y9, 32(AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done633:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-accumulate_done613:
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha635
-	ADDQ $0x14, (SP)
-
-accumulate_noAlpha635:
-	SUBQ $0x05, R12
-	JMP  accumulate_panelRows
+	JG   accumulate_loop399PagedLoop
+	JMP  accumulate_loop399Last
 
 accumulate_panel4:
-	CMPQ 72(SP), $0x00
-	JNE  accumulate_paged636
-
 	// 4 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite639
-	JB   accumulate_plain638
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun402
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun402:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready640
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
+	SUBQ         $0x04, CX
+	JLE          accumulate_loop403Short
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop403Part
+	CMPQ         96(SP), $0x00
+	JNE          accumulate_loop403Paged
+	MOVQ         128(SP), R11
 
-accumulate_plain638:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready640
-
-accumulate_overwrite639:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready640:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short644
-	SUBQ $0x04, CX
-	MOVQ 104(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail642
-
-accumulate_loop641:
+accumulate_loop403:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11950,6 +9212,8 @@ accumulate_loop641:
 	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+
+accumulate_loop403Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11966,6 +9230,8 @@ accumulate_loop641:
 	VBROADCASTSS 4(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+
+accumulate_loop403Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -11982,6 +9248,8 @@ accumulate_loop641:
 	VBROADCASTSS 8(R13), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
+
+accumulate_loop403Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12001,37 +9269,12 @@ accumulate_loop641:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop641
+	JG           accumulate_loop403
 
-accumulate_tail642:
-	ADDQ $0x04, CX
-	JE   accumulate_end643
+accumulate_loop403Last:
+	MOVQ 80(SP), R11
 
-accumulate_one645:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one645
-
-accumulate_end643:
-	MOVQ 64(SP), R11
-
+accumulate_loop403Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -12110,10 +9353,35 @@ accumulate_end643:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done646
 
-accumulate_short644:
-accumulate_one647:
+accumulate_loop403Done:
+	IMUL3Q $0x00000004, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000004, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x04, R12
+	JMP    accumulate_panelRows
+
+accumulate_loop403Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	LEAQ -16(R13)(R11*4), R13
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop403Step3
+	JE   accumulate_loop403Step2
+	JMP  accumulate_loop403Step1
+
+accumulate_loop403Short:
+	JE   accumulate_loop403Spread
+	ADDQ $0x04, CX
+
+accumulate_one404:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12133,88 +9401,25 @@ accumulate_one647:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one647
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
+	JNE          accumulate_one404
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
+	JMP          accumulate_loop403Done
 
-accumulate_done646:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	JMP  accumulate_done637
+accumulate_loop403Paged:
+	MOVQ 96(SP), R11
 
-accumulate_paged636:
-	// 4 rows × 16 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite649
-	JB   accumulate_plain648
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(CX), Y14
-	VMULPS       (AX), Y14, Y6
-	VMULPS       32(AX), Y14, Y7
-	JMP          accumulate_ready650
-
-accumulate_plain648:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	VMOVUPS (AX), Y6
-	VMOVUPS 32(AX), Y7
-	JMP     accumulate_ready650
-
-accumulate_overwrite649:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-
-accumulate_ready650:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short654
-	SUBQ $0x04, CX
-	MOVQ 72(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail652
-
-accumulate_loop651:
+accumulate_loop403PagedLoop:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -12282,222 +9487,50 @@ accumulate_loop651:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow655
+	JE           sameWindow405
 	ADDQ         $0x00007000, R11
 
-sameWindow655:
+sameWindow405:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JGE  accumulate_loop651
-
-accumulate_tail652:
-	ADDQ $0x04, CX
-	JE   accumulate_end653
-
-accumulate_one656:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one656
-
-accumulate_end653:
-	MOVQ 64(SP), R11
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y2, (DI)
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (BX)(R10*2), Y12
-	VMOVUPS      32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      (CX)(R10*2), Y12
-	VMOVUPS      32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y6, (DI)
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	JMP          accumulate_done657
-
-accumulate_short654:
-accumulate_one658:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y6
-	VFMADD231PS  Y13, Y14, Y7
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one658
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
-	VMOVUPS      Y6, (AX)
-	VMOVUPS      Y7, 32(AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done657:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-
-accumulate_done637:
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha659
-	ADDQ $0x10, (SP)
-
-accumulate_noAlpha659:
-	SUBQ $0x04, R12
-	JMP  accumulate_panelRows
+	JG   accumulate_loop403PagedLoop
+	JMP  accumulate_loop403Last
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite661
-	JB   accumulate_plain660
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun406
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun406:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y4
-	VMULPS       32(DI)(R8*2), Y14, Y5
-	JMP          accumulate_ready662
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+	SUBQ         $0x04, CX
+	JLE          accumulate_loop407Short
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop407Part
+	MOVQ         128(SP), R11
 
-accumulate_plain660:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	VMOVUPS (DI)(R8*2), Y4
-	VMOVUPS 32(DI)(R8*2), Y5
-	JMP     accumulate_ready662
-
-accumulate_overwrite661:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-
-accumulate_ready662:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short666
-	SUBQ $0x04, CX
-	MOVQ 104(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail664
-
-accumulate_loop663:
+accumulate_loop407:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12511,6 +9544,8 @@ accumulate_loop663:
 	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+accumulate_loop407Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12524,6 +9559,8 @@ accumulate_loop663:
 	VBROADCASTSS 4(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+accumulate_loop407Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12537,6 +9574,8 @@ accumulate_loop663:
 	VBROADCASTSS 8(AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
+
+accumulate_loop407Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12552,33 +9591,10 @@ accumulate_loop663:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop663
+	JG           accumulate_loop407
+	MOVQ         80(SP), R11
 
-accumulate_tail664:
-	ADDQ $0x04, CX
-	JE   accumulate_end665
-
-accumulate_one667:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VFMADD231PS  Y13, Y14, Y5
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one667
-
-accumulate_end665:
-	MOVQ 64(SP), R11
-
+accumulate_loop407Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -12642,10 +9658,34 @@ accumulate_end665:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done668
 
-accumulate_short666:
-accumulate_one669:
+accumulate_loop407Done:
+	IMUL3Q $0x00000003, R9, AX
+	ADDQ   AX, SI
+	IMUL3Q $0x00000003, 24(SP), AX
+	ADDQ   AX, 8(SP)
+	SUBQ   $0x03, R12
+	JMP    accumulate_panelRows
+
+accumulate_loop407Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop407Step3
+	JE   accumulate_loop407Step2
+	JMP  accumulate_loop407Step1
+
+accumulate_loop407Short:
+	JE   accumulate_loop407Spread
+	ADDQ $0x04, CX
+
+accumulate_one408:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12661,67 +9701,46 @@ accumulate_one669:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one669
+	JNE          accumulate_one408
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, (DI)(R8*1)
-	VMOVUPS      Y3, 32(DI)(R8*1)
-	VMOVUPS      Y4, (DI)(R8*2)
-	VMOVUPS      Y5, 32(DI)(R8*2)
 	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-
-accumulate_done668:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha670
-	ADDQ $0x0c, (SP)
-
-accumulate_noAlpha670:
-	SUBQ $0x03, R12
-	JMP  accumulate_panelRows
+	JMP          accumulate_loop407Done
 
 accumulate_panel2:
 	// 2 rows × 16 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite672
-	JB   accumulate_plain671
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun409
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun409:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulate_ready673
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop410Part
+	MOVQ         128(SP), R11
 
-accumulate_plain671:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulate_ready673
-
-accumulate_overwrite672:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready673:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	MOVQ 104(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail675
-
-accumulate_loop674:
+accumulate_loop410:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12732,6 +9751,8 @@ accumulate_loop674:
 	VBROADCASTSS (AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+accumulate_loop410Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12742,6 +9763,8 @@ accumulate_loop674:
 	VBROADCASTSS 4(AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+accumulate_loop410Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12752,6 +9775,8 @@ accumulate_loop674:
 	VBROADCASTSS 8(AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
+
+accumulate_loop410Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -12764,91 +9789,80 @@ accumulate_loop674:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop674
+	JG           accumulate_loop410
+	MOVQ         80(SP), R11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000002, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x02, R12
+	JMP          accumulate_panelRows
 
-accumulate_tail675:
+accumulate_loop410Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end676
-
-accumulate_one678:
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	PREFETCHT0   (BX)(R11*1)
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VFMADD231PS  Y13, Y14, Y3
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one678
-
-accumulate_end676:
-	MOVQ    64(SP), R11
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha679
-	ADDQ    $0x08, (SP)
-
-accumulate_noAlpha679:
-	SUBQ $0x02, R12
-	JMP  accumulate_panelRows
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop410Step3
+	JE   accumulate_loop410Step2
+	JMP  accumulate_loop410Step1
 
 accumulate_panel1:
 	// 1 rows × 16 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite681
-	JB   accumulate_plain680
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun411
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun411:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	JMP          accumulate_ready682
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop412Part
+	MOVQ         128(SP), R11
 
-accumulate_plain680:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	JMP     accumulate_ready682
-
-accumulate_overwrite681:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-
-accumulate_ready682:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	MOVQ 104(SP), R11
-	SUBQ $0x04, CX
-	JL   accumulate_tail684
-
-accumulate_loop683:
+accumulate_loop412:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+accumulate_loop412Step1:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+accumulate_loop412Step2:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
+
+accumulate_loop412Step3:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -12856,69 +9870,65 @@ accumulate_loop683:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JGE          accumulate_loop683
+	JG           accumulate_loop412
+	MOVQ         80(SP), R11
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000001, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x01, R12
+	JMP          accumulate_panelRows
 
-accumulate_tail684:
+accumulate_loop412Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
 	ADDQ $0x04, CX
-	JE   accumulate_end685
-
-accumulate_one687:
-	PREFETCHT0   (BX)(R11*1)
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	VFMADD231PS  32(BX), Y14, Y1
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one687
-
-accumulate_end685:
-	MOVQ    64(SP), R11
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha688
-	ADDQ    $0x04, (SP)
-
-accumulate_noAlpha688:
-	SUBQ $0x01, R12
-	JMP  accumulate_panelRows
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 128(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop412Step3
+	JE   accumulate_loop412Step2
+	JMP  accumulate_loop412Step1
 
 accumulate_panelNext:
-	CMPQ 72(SP), $0x00
-	JE   accumulate_notPaged689
+	CMPQ 96(SP), $0x00
+	JE   accumulate_notPaged413
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
-	ADDQ   72(SP), AX
-	MOVQ   AX, 72(SP)
+	ADDQ   96(SP), AX
+	MOVQ   AX, 96(SP)
 	ANDQ   $0x00007000, AX
 	IMUL3Q $0x00000007, AX, AX
-	ADDQ   AX, 72(SP)
+	ADDQ   AX, 96(SP)
 
-accumulate_notPaged689:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
+accumulate_notPaged413:
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
 	JMP  accumulate_panel
 
 accumulate_panelEnd:
 	// The last 8 columns, if their number is odd.
-	CMPQ 16(SP), $0x00
+	CMPQ 40(SP), $0x00
 	JE   accumulate_done
-	MOVQ $+0, 16(SP)
-	MOVQ $+1, 8(SP)
+	MOVQ $+0, 40(SP)
+	MOVQ $+1, 32(SP)
 
 accumulate_half:
-	CMPQ 8(SP), $0x00
+	CMPQ 32(SP), $0x00
 	JE   accumulate_halfEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
 accumulate_halfRows:
 	CMPQ R12, $0x0e
@@ -12947,124 +9957,41 @@ accumulate_halfRows:
 
 accumulate_half6:
 	// 6 rows × 8 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite691
-	JB   accumulate_plain690
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun414
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun414:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
+	VMULPS       (AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y2
+	VMULPS       (AX), Y14, Y2
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y4
+	VMULPS       (AX), Y14, Y4
+	ADDQ         R13, AX
 	VBROADCASTSS 20(CX), Y14
-	VMULPS       (AX)(R8*2), Y14, Y5
-	JMP          accumulate_ready692
+	VMULPS       (AX), Y14, Y5
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
 
-accumulate_plain690:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	VMOVUPS (DI)(R8*2), Y2
-	VMOVUPS (AX), Y3
-	VMOVUPS (AX)(R8*1), Y4
-	VMOVUPS (AX)(R8*2), Y5
-	JMP     accumulate_ready692
-
-accumulate_overwrite691:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-
-accumulate_ready692:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short696
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail694
-
-accumulate_loop693:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop693
-
-accumulate_tail694:
-	ADDQ $0x04, CX
-	JE   accumulate_end695
-
-accumulate_one697:
+accumulate_loop415:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13081,244 +10008,61 @@ accumulate_one697:
 	VFMADD231PS  Y12, Y14, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one697
-
-accumulate_end695:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           accumulate_loop415
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 4(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 8(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y5, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done698
-
-accumulate_short696:
-accumulate_one699:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y5
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one699
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      Y4, (AX)(R8*1)
-	VMOVUPS      Y5, (AX)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done698:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha700
-	ADDQ $0x18, (SP)
-
-accumulate_noAlpha700:
-	SUBQ $0x06, R12
-	JMP  accumulate_halfRows
+	IMUL3Q       $0x00000006, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000006, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x06, R12
+	JMP          accumulate_halfRows
 
 accumulate_half5:
 	// 5 rows × 8 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite702
-	JB   accumulate_plain701
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun416
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun416:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
+	VMULPS       (AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y2
+	VMULPS       (AX), Y14, Y2
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
+	ADDQ         R13, AX
 	VBROADCASTSS 16(CX), Y14
-	VMULPS       (AX)(R8*1), Y14, Y4
-	JMP          accumulate_ready703
+	VMULPS       (AX), Y14, Y4
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
 
-accumulate_plain701:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	VMOVUPS (DI)(R8*2), Y2
-	VMOVUPS (AX), Y3
-	VMOVUPS (AX)(R8*1), Y4
-	JMP     accumulate_ready703
-
-accumulate_overwrite702:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-
-accumulate_ready703:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short707
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail705
-
-accumulate_loop704:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop704
-
-accumulate_tail705:
-	ADDQ $0x04, CX
-	JE   accumulate_end706
-
-accumulate_one708:
+accumulate_loop417:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13333,217 +10077,56 @@ accumulate_one708:
 	VFMADD231PS  Y12, Y14, Y4
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one708
-
-accumulate_end706:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           accumulate_loop417
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
 	VMOVUPS      Y4, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done709
-
-accumulate_short707:
-accumulate_one710:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y4
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one710
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      Y4, (AX)(R8*1)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done709:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha711
-	ADDQ $0x14, (SP)
-
-accumulate_noAlpha711:
-	SUBQ $0x05, R12
-	JMP  accumulate_halfRows
+	IMUL3Q       $0x00000005, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000005, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x05, R12
+	JMP          accumulate_halfRows
 
 accumulate_half4:
 	// 4 rows × 8 columns.
-	MOVQ DX, BX
-	LEAQ (DI)(R8*2), AX
-	ADDQ R8, AX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite713
-	JB   accumulate_plain712
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun418
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun418:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
+	VMULPS       (AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y2
+	VMULPS       (AX), Y14, Y2
+	ADDQ         R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS       (AX), Y14, Y3
-	JMP          accumulate_ready714
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	LEAQ         (SI)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         R11, CX
 
-accumulate_plain712:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	VMOVUPS (DI)(R8*2), Y2
-	VMOVUPS (AX), Y3
-	JMP     accumulate_ready714
-
-accumulate_overwrite713:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulate_ready714:
-	MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short718
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail716
-
-accumulate_loop715:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop715
-
-accumulate_tail716:
-	ADDQ $0x04, CX
-	JE   accumulate_end717
-
-accumulate_one719:
+accumulate_loop419:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13556,181 +10139,49 @@ accumulate_one719:
 	VFMADD231PS  Y12, Y14, Y3
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one719
-
-accumulate_end717:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           accumulate_loop419
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y3, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done720
-
-accumulate_short718:
-accumulate_one721:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS  Y12, Y14, Y3
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	DECQ         CX
-	JNE          accumulate_one721
-	LEAQ         (DI)(R8*2), AX
-	ADDQ         R8, AX
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	VMOVUPS      Y3, (AX)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done720:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha722
-	ADDQ $0x10, (SP)
-
-accumulate_noAlpha722:
-	SUBQ $0x04, R12
-	JMP  accumulate_halfRows
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000004, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x04, R12
+	JMP          accumulate_halfRows
 
 accumulate_half3:
 	// 3 rows × 8 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite724
-	JB   accumulate_plain723
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun420
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun420:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
+	VMULPS       (AX), Y14, Y1
+	ADDQ         R13, AX
 	VBROADCASTSS 8(CX), Y14
-	VMULPS       (DI)(R8*2), Y14, Y2
-	JMP          accumulate_ready725
+	VMULPS       (AX), Y14, Y2
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
 
-accumulate_plain723:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	VMOVUPS (DI)(R8*2), Y2
-	JMP     accumulate_ready725
-
-accumulate_overwrite724:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-
-accumulate_ready725:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	CMPQ CX, $0x04
-	JL   accumulate_short729
-	SUBQ $0x04, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail727
-
-accumulate_loop726:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop726
-
-accumulate_tail727:
-	ADDQ $0x04, CX
-	JE   accumulate_end728
-
-accumulate_one730:
+accumulate_loop421:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13740,148 +10191,44 @@ accumulate_one730:
 	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one730
-
-accumulate_end728:
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ         (BX)(R10*1), CX
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
+	SUBQ         $0x01, CX
+	JG           accumulate_loop421
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
 	ADDQ         R8, DI
-	VMOVUPS      (BX), Y12
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (CX), Y12
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (BX)(R10*2), Y12
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	VMOVUPS      (CX)(R10*2), Y12
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
 	VMOVUPS      Y2, (DI)
 	ADDQ         R8, DI
-	JMP          accumulate_done731
-
-accumulate_short729:
-accumulate_one732:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  Y12, Y14, Y2
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one732
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, (DI)(R8*1)
-	VMOVUPS      Y2, (DI)(R8*2)
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-	ADDQ         R8, DI
-
-accumulate_done731:
-	ADDQ R9, SI
-	ADDQ R9, SI
-	ADDQ R9, SI
-	CMPQ 56(SP), $0x01
-	JBE  accumulate_noAlpha733
-	ADDQ $0x0c, (SP)
-
-accumulate_noAlpha733:
-	SUBQ $0x03, R12
-	JMP  accumulate_halfRows
+	IMUL3Q       $0x00000003, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000003, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x03, R12
+	JMP          accumulate_halfRows
 
 accumulate_half2:
 	// 2 rows × 8 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite735
-	JB   accumulate_plain734
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun422
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun422:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
 	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulate_ready736
+	VMULPS       (AX), Y14, Y1
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
 
-accumulate_plain734:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulate_ready736
-
-accumulate_overwrite735:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-
-accumulate_ready736:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail738
-
-accumulate_loop737:
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS  Y12, Y14, Y1
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop737
-
-accumulate_tail738:
-	ADDQ $0x04, CX
-	JE   accumulate_end739
-
-accumulate_one741:
+accumulate_loop423:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -13889,12250 +10236,102 @@ accumulate_one741:
 	VBROADCASTSS (AX)(R9*1), Y14
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one741
-
-accumulate_end739:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha742
-	ADDQ    $0x08, (SP)
-
-accumulate_noAlpha742:
-	SUBQ $0x02, R12
-	JMP  accumulate_halfRows
+	SUBQ         $0x01, CX
+	JG           accumulate_loop423
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000002, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x02, R12
+	JMP          accumulate_halfRows
 
 accumulate_half1:
 	// 1 rows × 8 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulate_overwrite744
-	JB   accumulate_plain743
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun424
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun424:
+	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	JMP          accumulate_ready745
+	VMULPS       (AX), Y14, Y0
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
 
-accumulate_plain743:
-	VMOVUPS (DI), Y0
-	JMP     accumulate_ready745
-
-accumulate_overwrite744:
-	VXORPS Y0, Y0, Y0
-
-accumulate_ready745:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x04, CX
-	JL   accumulate_tail747
-
-accumulate_loop746:
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS  (BX), Y14, Y0
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JGE          accumulate_loop746
-
-accumulate_tail747:
-	ADDQ $0x04, CX
-	JE   accumulate_end748
-
-accumulate_one750:
+accumulate_loop425:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulate_one750
-
-accumulate_end748:
-	VMOVUPS Y0, (DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulate_noAlpha751
-	ADDQ    $0x04, (SP)
-
-accumulate_noAlpha751:
-	SUBQ $0x01, R12
-	JMP  accumulate_halfRows
+	SUBQ         $0x01, CX
+	JG           accumulate_loop425
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000001, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x01, R12
+	JMP          accumulate_halfRows
 
 accumulate_halfNext:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
 	JMP  accumulate_half
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ  136(SP), $0x00
-	JE    accumulate_noSteps752
-	MOVQ  144(SP), R11
+	CMPQ  160(SP), $0x00
+	JE    accumulate_noSteps426
+	MOVQ  168(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
-	ADDQ  AX, 40(SP)
+	ADDQ  AX, 64(SP)
 	MOVQ  R10, DX
 	IMULQ R11, DX
-	ADDQ  160(SP), DX
-	MOVQ  DX, 160(SP)
-	MOVQ  152(SP), AX
-	MOVQ  AX, 32(SP)
-	MOVQ  168(SP), AX
-	MOVQ  AX, 8(SP)
+	ADDQ  184(SP), DX
+	MOVQ  DX, 184(SP)
 	MOVQ  176(SP), AX
+	MOVQ  AX, 56(SP)
+	MOVQ  192(SP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  200(SP), AX
+	MOVQ  AX, 40(SP)
+	LEAQ  ones<>+0(SB), AX
 	MOVQ  AX, 16(SP)
-	MOVQ  $+0, 56(SP)
-	CMPQ  136(SP), R11
-	JGE   accumulate_wholeSteps753
-	MOVQ  136(SP), R11
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, (SP)
+	CMPQ  160(SP), R11
+	JGE   accumulate_wholeSteps427
+	MOVQ  160(SP), R11
 
-accumulate_wholeSteps753:
-	SUBQ R11, 136(SP)
-	MOVQ R11, 64(SP)
-	CMPQ 184(SP), $0x00
-	JE   accumulate_touchNone754
-	CMPQ 192(SP), $0x00
-	JE   accumulate_touchNone754
-	MOVQ 144(SP), AX
-	CMPQ 136(SP), AX
-	JGE  accumulate_touchNone754
-	MOVQ $+0, 184(SP)
+accumulate_wholeSteps427:
+	SUBQ R11, 160(SP)
+	MOVQ R11, 80(SP)
+	CMPQ 208(SP), $0x00
+	JE   accumulate_touchNone428
+	CMPQ 216(SP), $0x00
+	JE   accumulate_touchNone428
+	MOVQ 168(SP), AX
+	CMPQ 160(SP), AX
+	JGE  accumulate_touchNone428
+	MOVQ $+0, 208(SP)
 
-accumulate_touchNone754:
+accumulate_touchNone428:
 	JMP accumulate_begin
 
-accumulate_noSteps752:
-	VZEROUPPER
-	RET
-
-// func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
-// Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $216-64
-	MOVQ o+0(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ v+16(FP), DX
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ oStride+40(FP), R8
-	SHLQ $0x02, R8
-	MOVQ pStride+48(FP), R9
-	SHLQ $0x02, R9
-	MOVQ b+56(FP), BX
-	CMPB 64(BX), $0x00
-	JE   accumulateMasked_used755
-	MOVQ $+1, 56(SP)
-
-accumulateMasked_used755:
-	MOVQ (BX), R11
-	MOVQ 8(BX), AX
-	MOVQ AX, CX
-	SHRQ $0x04, AX
-	MOVQ AX, 8(SP)
-	ANDQ $0x08, CX
-	MOVQ CX, 16(SP)
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 24(SP)
-
-	// Few rows: several panels at once, so that there are enough chains.
-accumulateMasked_panel:
-	CMPQ 8(SP), $0x00
-	JE   accumulateMasked_panelEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-accumulateMasked_panelRows:
-	CMPQ R12, $0x02
-	JGE  accumulateMasked_panel2
-	CMPQ R12, $0x01
-	JGE  accumulateMasked_panel1
-	JMP  accumulateMasked_panelNext
-
-accumulateMasked_panel2:
-	// 2 rows × 16 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite757
-	JB   accumulateMasked_plain756
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y2
-	VMULPS       32(DI)(R8*1), Y14, Y3
-	JMP          accumulateMasked_ready758
-
-accumulateMasked_plain756:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (DI)(R8*1), Y2
-	VMOVUPS 32(DI)(R8*1), Y3
-	JMP     accumulateMasked_ready758
-
-accumulateMasked_overwrite757:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-
-accumulateMasked_ready758:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x01, CX
-	JL   accumulateMasked_tail760
-
-accumulateMasked_loop759:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y2
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y3
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop759
-
-accumulateMasked_tail760:
-	ADDQ $0x01, CX
-	JE   accumulateMasked_end761
-
-accumulateMasked_one763:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y2
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y3
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulateMasked_one763
-
-accumulateMasked_end761:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, (DI)(R8*1)
-	VMOVUPS Y3, 32(DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha764
-	ADDQ    $0x08, (SP)
-
-accumulateMasked_noAlpha764:
-	SUBQ $0x02, R12
-	JMP  accumulateMasked_panelRows
-
-accumulateMasked_panel1:
-	// 1 rows × 16 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite766
-	JB   accumulateMasked_plain765
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VMULPS       32(DI), Y14, Y1
-	JMP          accumulateMasked_ready767
-
-accumulateMasked_plain765:
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	JMP     accumulateMasked_ready767
-
-accumulateMasked_overwrite766:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-
-accumulateMasked_ready767:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x01, CX
-	JL   accumulateMasked_tail769
-
-accumulateMasked_loop768:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop768
-
-accumulateMasked_tail769:
-	ADDQ $0x01, CX
-	JE   accumulateMasked_end770
-
-accumulateMasked_one772:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	VMOVUPS      32(BX), Y13
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBLENDVPS    Y14, Y11, Y13, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulateMasked_one772
-
-accumulateMasked_end770:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha773
-	ADDQ    $0x04, (SP)
-
-accumulateMasked_noAlpha773:
-	SUBQ $0x01, R12
-	JMP  accumulateMasked_panelRows
-
-accumulateMasked_panelNext:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
-	JMP  accumulateMasked_panel
-
-accumulateMasked_panelEnd:
-	// The last 8 columns, if their number is odd.
-	CMPQ 16(SP), $0x00
-	JE   accumulateMasked_done
-	MOVQ $+0, 16(SP)
-	MOVQ $+1, 8(SP)
-
-accumulateMasked_half:
-	CMPQ 8(SP), $0x00
-	JE   accumulateMasked_halfEnd
-	MOVQ 32(SP), DI
-	MOVQ 40(SP), SI
-	MOVQ 48(SP), R12
-	MOVQ 56(SP), AX
-	MOVQ AX, (SP)
-
-accumulateMasked_halfRows:
-	CMPQ R12, $0x02
-	JGE  accumulateMasked_half2
-	CMPQ R12, $0x01
-	JGE  accumulateMasked_half1
-	JMP  accumulateMasked_halfNext
-
-accumulateMasked_half2:
-	// 2 rows × 8 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite775
-	JB   accumulateMasked_plain774
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (DI)(R8*1), Y14, Y1
-	JMP          accumulateMasked_ready776
-
-accumulateMasked_plain774:
-	VMOVUPS (DI), Y0
-	VMOVUPS (DI)(R8*1), Y1
-	JMP     accumulateMasked_ready776
-
-accumulateMasked_overwrite775:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-
-accumulateMasked_ready776:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x01, CX
-	JL   accumulateMasked_tail778
-
-accumulateMasked_loop777:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop777
-
-accumulateMasked_tail778:
-	ADDQ $0x01, CX
-	JE   accumulateMasked_end779
-
-accumulateMasked_one781:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y1
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulateMasked_one781
-
-accumulateMasked_end779:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, (DI)(R8*1)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha782
-	ADDQ    $0x08, (SP)
-
-accumulateMasked_noAlpha782:
-	SUBQ $0x02, R12
-	JMP  accumulateMasked_halfRows
-
-accumulateMasked_half1:
-	// 1 rows × 8 columns.
-	MOVQ DX, BX
-	MOVQ (SP), CX
-	CMPQ CX, $0x01
-	JE   accumulateMasked_overwrite784
-	JB   accumulateMasked_plain783
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (DI), Y14, Y0
-	JMP          accumulateMasked_ready785
-
-accumulateMasked_plain783:
-	VMOVUPS (DI), Y0
-	JMP     accumulateMasked_ready785
-
-accumulateMasked_overwrite784:
-	VXORPS Y0, Y0, Y0
-
-accumulateMasked_ready785:
-	MOVQ SI, AX
-	MOVQ R11, CX
-	SUBQ $0x01, CX
-	JL   accumulateMasked_tail787
-
-accumulateMasked_loop786:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	ADDQ         $0x04, AX
-	SUBQ         $0x01, CX
-	JGE          accumulateMasked_loop786
-
-accumulateMasked_tail787:
-	ADDQ $0x01, CX
-	JE   accumulateMasked_end788
-
-accumulateMasked_one790:
-	VXORPS       Y11, Y11, Y11
-	VMOVUPS      (BX), Y12
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Y14
-	VBLENDVPS    Y14, Y11, Y12, Y10
-	VFMADD231PS  Y10, Y14, Y0
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          accumulateMasked_one790
-
-accumulateMasked_end788:
-	VMOVUPS Y0, (DI)
-	ADDQ    R8, DI
-	ADDQ    R9, SI
-	CMPQ    56(SP), $0x01
-	JBE     accumulateMasked_noAlpha791
-	ADDQ    $0x04, (SP)
-
-accumulateMasked_noAlpha791:
-	SUBQ $0x01, R12
-	JMP  accumulateMasked_halfRows
-
-accumulateMasked_halfNext:
-	ADDQ $0x40, 32(SP)
-	ADDQ 24(SP), DX
-	DECQ 8(SP)
-	JMP  accumulateMasked_half
-
-accumulateMasked_halfEnd:
-accumulateMasked_done:
-	VZEROUPPER
-	RET
-
-// func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·scoreAVX512(SB), NOSPLIT, $112-56
-	MOVQ  s+0(FP), AX
-	MOVQ  AX, 48(SP)
-	MOVQ  q+8(FP), AX
-	MOVQ  AX, 56(SP)
-	MOVQ  k+16(FP), AX
-	MOVQ  AX, 40(SP)
-	MOVQ  rows+24(FP), AX
-	MOVQ  AX, 72(SP)
-	MOVQ  panels+40(FP), AX
-	MOVQ  AX, 32(SP)
-	MOVQ  d+32(FP), R9
-	MOVQ  R9, 88(SP)
-	MOVQ  R9, R8
-	SHLQ  $0x02, R9
-	SHLQ  $0x06, R8
-	MOVQ  $0x00000040, R10
-	MOVQ  $+256, 64(SP)
-	MOVQ  next+48(FP), AX
-	TESTQ AX, AX
-	JE    noQueue792
-	MOVQ  32(AX), AX
-
-noQueue792:
-	MOVQ  AX, 96(SP)
-	TESTQ AX, AX
-	JE    noPointer793
-	MOVQ  AX, R13
-	ANDQ  $0x00007fff, R13
-	MOVQ  R13, 96(SP)
-	SHRQ  $0x03, R13
-	SUBQ  96(SP), R13
-	ADDQ  AX, R13
-	ADDQ  $0x00008000, R13
-	MOVQ  R13, 96(SP)
-
-noPointer793:
-	CMPQ 72(SP), $0x06
-	JLE  quads794
-	CMPQ 88(SP), $0x00000080
-	JG   quadEnd
-	CMPQ 72(SP), $0x18
-	JLE  quadEnd
-
-quads794:
-quad:
-	CMPQ 32(SP), $0x04
-	JL   quadEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-	MOVQ 96(SP), AX
-	MOVQ AX, 104(SP)
-
-quadRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0b
-	JGE  quad6
-	CMPQ CX, $0x09
-	JGE  quad5
-	CMPQ CX, $0x07
-	JGE  quad4
-	CMPQ CX, $0x06
-	JGE  quad6
-	CMPQ CX, $0x05
-	JGE  quad5
-	CMPQ CX, $0x04
-	JGE  quad4
-	CMPQ CX, $0x03
-	JGE  quad3
-	CMPQ CX, $0x02
-	JGE  quad2
-	JMP  quadNext
-
-quad2:
-	// 2 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop795Part
-	MOVQ   104(SP), DX
-
-loop795:
-	TESTQ DX, DX
-	JNE   loop795Request0
-
-loop795Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop795Step1:
-	TESTQ DX, DX
-	JNE   loop795Request1
-
-loop795Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop795Step2:
-	TESTQ DX, DX
-	JNE   loop795Request2
-
-loop795Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop795Step3:
-	TESTQ DX, DX
-	JNE   loop795Request3
-
-loop795Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop795
-	TESTQ        DX, DX
-	JE           noneRequested796
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested796:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd800
-	SUBQ    $0x08, (AX)
-	JG      dueEnd800
-
-dueRow797:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun801:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound798
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun801
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd800
-
-dueFound798:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters802
-	ADDQ  32(BX), CX
-
-sameQuarters802:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine799:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine799
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow797
-
-dueEnd800:
-	SUBQ $0x02, 80(SP)
-	JMP  quadRows
-
-loop795Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop795Step3
-	JE   loop795Step2
-	JMP  loop795Step1
-
-loop795Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop795Requested0
-
-loop795Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop795Requested1
-
-loop795Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop795Requested2
-
-loop795Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow803
-	ADDQ       $0x00007000, DX
-
-sameWindow803:
-	JMP loop795Requested3
-
-quad3:
-	// 3 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop804Part
-	MOVQ   104(SP), DX
-
-loop804:
-	TESTQ DX, DX
-	JNE   loop804Request0
-
-loop804Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop804Step1:
-	TESTQ DX, DX
-	JNE   loop804Request1
-
-loop804Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop804Step2:
-	TESTQ DX, DX
-	JNE   loop804Request2
-
-loop804Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop804Step3:
-	TESTQ DX, DX
-	JNE   loop804Request3
-
-loop804Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop804
-	TESTQ        DX, DX
-	JE           noneRequested805
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested805:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd809
-	SUBQ    $0x0c, (AX)
-	JG      dueEnd809
-
-dueRow806:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun810:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound807
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun810
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd809
-
-dueFound807:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters811
-	ADDQ  32(BX), CX
-
-sameQuarters811:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine808:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine808
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow806
-
-dueEnd809:
-	SUBQ $0x03, 80(SP)
-	JMP  quadRows
-
-loop804Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop804Step3
-	JE   loop804Step2
-	JMP  loop804Step1
-
-loop804Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop804Requested0
-
-loop804Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop804Requested1
-
-loop804Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop804Requested2
-
-loop804Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow812
-	ADDQ       $0x00007000, DX
-
-sameWindow812:
-	JMP loop804Requested3
-
-quad4:
-	// 4 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop813Part
-	MOVQ   104(SP), DX
-
-loop813:
-	TESTQ DX, DX
-	JNE   loop813Request0
-
-loop813Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop813Step1:
-	TESTQ DX, DX
-	JNE   loop813Request1
-
-loop813Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop813Step2:
-	TESTQ DX, DX
-	JNE   loop813Request2
-
-loop813Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop813Step3:
-	TESTQ DX, DX
-	JNE   loop813Request3
-
-loop813Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop813
-	TESTQ        DX, DX
-	JE           noneRequested814
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested814:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd818
-	SUBQ    $0x10, (AX)
-	JG      dueEnd818
-
-dueRow815:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun819:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound816
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun819
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd818
-
-dueFound816:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters820
-	ADDQ  32(BX), CX
-
-sameQuarters820:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine817:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine817
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow815
-
-dueEnd818:
-	SUBQ $0x04, 80(SP)
-	JMP  quadRows
-
-loop813Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop813Step3
-	JE   loop813Step2
-	JMP  loop813Step1
-
-loop813Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop813Requested0
-
-loop813Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop813Requested1
-
-loop813Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop813Requested2
-
-loop813Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow821
-	ADDQ       $0x00007000, DX
-
-sameWindow821:
-	JMP loop813Requested3
-
-quad5:
-	// 5 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop822Part
-	MOVQ   104(SP), DX
-
-loop822:
-	TESTQ DX, DX
-	JNE   loop822Request0
-
-loop822Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop822Step1:
-	TESTQ DX, DX
-	JNE   loop822Request1
-
-loop822Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop822Step2:
-	TESTQ DX, DX
-	JNE   loop822Request2
-
-loop822Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop822Step3:
-	TESTQ DX, DX
-	JNE   loop822Request3
-
-loop822Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop822
-	TESTQ        DX, DX
-	JE           noneRequested823
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested823:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd827
-	SUBQ    $0x14, (AX)
-	JG      dueEnd827
-
-dueRow824:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun828:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound825
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun828
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd827
-
-dueFound825:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters829
-	ADDQ  32(BX), CX
-
-sameQuarters829:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine826:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine826
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow824
-
-dueEnd827:
-	SUBQ $0x05, 80(SP)
-	JMP  quadRows
-
-loop822Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop822Step3
-	JE   loop822Step2
-	JMP  loop822Step1
-
-loop822Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop822Requested0
-
-loop822Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop822Requested1
-
-loop822Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop822Requested2
-
-loop822Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow830
-	ADDQ       $0x00007000, DX
-
-sameWindow830:
-	JMP loop822Requested3
-
-quad6:
-	// 6 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	LEAQ   (BX)(R8*1), R11
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop831Part
-	MOVQ   104(SP), DX
-
-loop831:
-	TESTQ DX, DX
-	JNE   loop831Request0
-
-loop831Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop831Step1:
-	TESTQ DX, DX
-	JNE   loop831Request1
-
-loop831Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop831Step2:
-	TESTQ DX, DX
-	JNE   loop831Request2
-
-loop831Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop831Step3:
-	TESTQ DX, DX
-	JNE   loop831Request3
-
-loop831Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop831
-	TESTQ        DX, DX
-	JE           noneRequested832
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested832:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VMOVUPS Z6, 128(DI)
-	VMOVUPS Z7, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd836
-	SUBQ    $0x18, (AX)
-	JG      dueEnd836
-
-dueRow833:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun837:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound834
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun837
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd836
-
-dueFound834:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters838
-	ADDQ  32(BX), CX
-
-sameQuarters838:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine835:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine835
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow833
-
-dueEnd836:
-	SUBQ $0x06, 80(SP)
-	JMP  quadRows
-
-loop831Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop831Step3
-	JE   loop831Step2
-	JMP  loop831Step1
-
-loop831Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop831Requested0
-
-loop831Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop831Requested1
-
-loop831Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop831Requested2
-
-loop831Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow839
-	ADDQ       $0x00007000, DX
-
-sameWindow839:
-	JMP loop831Requested3
-
-quadNext:
-	ADDQ   $0x00000100, 48(SP)
-	IMUL3Q $0x00000004, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x04, 32(SP)
-	JMP    quad
-
-quadEnd:
-pair:
-	CMPQ 32(SP), $0x02
-	JL   pairEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-	MOVQ 96(SP), AX
-	MOVQ AX, 104(SP)
-
-pairRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  pair12
-	CMPQ CX, $0x15
-	JGE  pair11
-	CMPQ CX, $0x13
-	JGE  pair10
-	CMPQ CX, $0x11
-	JGE  pair9
-	CMPQ CX, $0x0f
-	JGE  pair8
-	CMPQ CX, $0x0d
-	JGE  pair7
-	CMPQ CX, $0x0c
-	JGE  pair12
-	CMPQ CX, $0x0b
-	JGE  pair11
-	CMPQ CX, $0x0a
-	JGE  pair10
-	CMPQ CX, $0x09
-	JGE  pair9
-	CMPQ CX, $0x08
-	JGE  pair8
-	CMPQ CX, $0x07
-	JGE  pair7
-	CMPQ CX, $0x06
-	JGE  pair6
-	CMPQ CX, $0x05
-	JGE  pair5
-	CMPQ CX, $0x04
-	JGE  pair4
-	CMPQ CX, $0x03
-	JGE  pair3
-	CMPQ CX, $0x02
-	JGE  pair2
-	JMP  pairNext
-
-pair2:
-	// 2 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop840Part
-	MOVQ   104(SP), DX
-
-loop840:
-	TESTQ DX, DX
-	JNE   loop840Request0
-
-loop840Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop840Step1:
-	TESTQ DX, DX
-	JNE   loop840Request1
-
-loop840Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop840Step2:
-	TESTQ DX, DX
-	JNE   loop840Request2
-
-loop840Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop840Step3:
-	TESTQ DX, DX
-	JNE   loop840Request3
-
-loop840Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop840
-	TESTQ        DX, DX
-	JE           noneRequested841
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested841:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd845
-	SUBQ    $0x04, (AX)
-	JG      dueEnd845
-
-dueRow842:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun846:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound843
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun846
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd845
-
-dueFound843:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters847
-	ADDQ  32(BX), CX
-
-sameQuarters847:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine844:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine844
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow842
-
-dueEnd845:
-	SUBQ $0x02, 80(SP)
-	JMP  pairRows
-
-loop840Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop840Step3
-	JE   loop840Step2
-	JMP  loop840Step1
-
-loop840Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop840Requested0
-
-loop840Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop840Requested1
-
-loop840Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop840Requested2
-
-loop840Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow848
-	ADDQ       $0x00007000, DX
-
-sameWindow848:
-	JMP loop840Requested3
-
-pair3:
-	// 3 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop849Part
-	MOVQ   104(SP), DX
-
-loop849:
-	TESTQ DX, DX
-	JNE   loop849Request0
-
-loop849Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop849Step1:
-	TESTQ DX, DX
-	JNE   loop849Request1
-
-loop849Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop849Step2:
-	TESTQ DX, DX
-	JNE   loop849Request2
-
-loop849Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop849Step3:
-	TESTQ DX, DX
-	JNE   loop849Request3
-
-loop849Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop849
-	TESTQ        DX, DX
-	JE           noneRequested850
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested850:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd854
-	SUBQ    $0x06, (AX)
-	JG      dueEnd854
-
-dueRow851:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun855:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound852
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun855
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd854
-
-dueFound852:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters856
-	ADDQ  32(BX), CX
-
-sameQuarters856:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine853:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine853
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow851
-
-dueEnd854:
-	SUBQ $0x03, 80(SP)
-	JMP  pairRows
-
-loop849Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop849Step3
-	JE   loop849Step2
-	JMP  loop849Step1
-
-loop849Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop849Requested0
-
-loop849Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop849Requested1
-
-loop849Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop849Requested2
-
-loop849Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow857
-	ADDQ       $0x00007000, DX
-
-sameWindow857:
-	JMP loop849Requested3
-
-pair4:
-	// 4 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop858Part
-	MOVQ   104(SP), DX
-
-loop858:
-	TESTQ DX, DX
-	JNE   loop858Request0
-
-loop858Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop858Step1:
-	TESTQ DX, DX
-	JNE   loop858Request1
-
-loop858Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop858Step2:
-	TESTQ DX, DX
-	JNE   loop858Request2
-
-loop858Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop858Step3:
-	TESTQ DX, DX
-	JNE   loop858Request3
-
-loop858Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop858
-	TESTQ        DX, DX
-	JE           noneRequested859
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested859:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd863
-	SUBQ    $0x08, (AX)
-	JG      dueEnd863
-
-dueRow860:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun864:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound861
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun864
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd863
-
-dueFound861:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters865
-	ADDQ  32(BX), CX
-
-sameQuarters865:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine862:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine862
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow860
-
-dueEnd863:
-	SUBQ $0x04, 80(SP)
-	JMP  pairRows
-
-loop858Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop858Step3
-	JE   loop858Step2
-	JMP  loop858Step1
-
-loop858Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop858Requested0
-
-loop858Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop858Requested1
-
-loop858Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop858Requested2
-
-loop858Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow866
-	ADDQ       $0x00007000, DX
-
-sameWindow866:
-	JMP loop858Requested3
-
-pair5:
-	// 5 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop867Part
-	MOVQ   104(SP), DX
-
-loop867:
-	TESTQ DX, DX
-	JNE   loop867Request0
-
-loop867Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop867Step1:
-	TESTQ DX, DX
-	JNE   loop867Request1
-
-loop867Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop867Step2:
-	TESTQ DX, DX
-	JNE   loop867Request2
-
-loop867Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop867Step3:
-	TESTQ DX, DX
-	JNE   loop867Request3
-
-loop867Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop867
-	TESTQ        DX, DX
-	JE           noneRequested868
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested868:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd872
-	SUBQ    $0x0a, (AX)
-	JG      dueEnd872
-
-dueRow869:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun873:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound870
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun873
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd872
-
-dueFound870:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters874
-	ADDQ  32(BX), CX
-
-sameQuarters874:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine871:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine871
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow869
-
-dueEnd872:
-	SUBQ $0x05, 80(SP)
-	JMP  pairRows
-
-loop867Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop867Step3
-	JE   loop867Step2
-	JMP  loop867Step1
-
-loop867Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop867Requested0
-
-loop867Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop867Requested1
-
-loop867Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop867Requested2
-
-loop867Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow875
-	ADDQ       $0x00007000, DX
-
-sameWindow875:
-	JMP loop867Requested3
-
-pair6:
-	// 6 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop876Part
-	MOVQ   104(SP), DX
-
-loop876:
-	TESTQ DX, DX
-	JNE   loop876Request0
-
-loop876Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop876Step1:
-	TESTQ DX, DX
-	JNE   loop876Request1
-
-loop876Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop876Step2:
-	TESTQ DX, DX
-	JNE   loop876Request2
-
-loop876Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop876Step3:
-	TESTQ DX, DX
-	JNE   loop876Request3
-
-loop876Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop876
-	TESTQ        DX, DX
-	JE           noneRequested877
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested877:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd881
-	SUBQ    $0x0c, (AX)
-	JG      dueEnd881
-
-dueRow878:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun882:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound879
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun882
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd881
-
-dueFound879:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters883
-	ADDQ  32(BX), CX
-
-sameQuarters883:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine880:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine880
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow878
-
-dueEnd881:
-	SUBQ $0x06, 80(SP)
-	JMP  pairRows
-
-loop876Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop876Step3
-	JE   loop876Step2
-	JMP  loop876Step1
-
-loop876Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop876Requested0
-
-loop876Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop876Requested1
-
-loop876Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop876Requested2
-
-loop876Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow884
-	ADDQ       $0x00007000, DX
-
-sameWindow884:
-	JMP loop876Requested3
-
-pair7:
-	// 7 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop885Part
-	MOVQ   104(SP), DX
-
-loop885:
-	TESTQ DX, DX
-	JNE   loop885Request0
-
-loop885Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop885Step1:
-	TESTQ DX, DX
-	JNE   loop885Request1
-
-loop885Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop885Step2:
-	TESTQ DX, DX
-	JNE   loop885Request2
-
-loop885Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop885Step3:
-	TESTQ DX, DX
-	JNE   loop885Request3
-
-loop885Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop885
-	TESTQ        DX, DX
-	JE           noneRequested886
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested886:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000007, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd890
-	SUBQ    $0x0e, (AX)
-	JG      dueEnd890
-
-dueRow887:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun891:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound888
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun891
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd890
-
-dueFound888:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters892
-	ADDQ  32(BX), CX
-
-sameQuarters892:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine889:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine889
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow887
-
-dueEnd890:
-	SUBQ $0x07, 80(SP)
-	JMP  pairRows
-
-loop885Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop885Step3
-	JE   loop885Step2
-	JMP  loop885Step1
-
-loop885Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop885Requested0
-
-loop885Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop885Requested1
-
-loop885Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop885Requested2
-
-loop885Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow893
-	ADDQ       $0x00007000, DX
-
-sameWindow893:
-	JMP loop885Requested3
-
-pair8:
-	// 8 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop894Part
-	MOVQ   104(SP), DX
-
-loop894:
-	TESTQ DX, DX
-	JNE   loop894Request0
-
-loop894Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop894Step1:
-	TESTQ DX, DX
-	JNE   loop894Request1
-
-loop894Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop894Step2:
-	TESTQ DX, DX
-	JNE   loop894Request2
-
-loop894Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop894Step3:
-	TESTQ DX, DX
-	JNE   loop894Request3
-
-loop894Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop894
-	TESTQ        DX, DX
-	JE           noneRequested895
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested895:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000008, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd899
-	SUBQ    $0x10, (AX)
-	JG      dueEnd899
-
-dueRow896:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun900:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound897
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun900
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd899
-
-dueFound897:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters901
-	ADDQ  32(BX), CX
-
-sameQuarters901:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine898:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine898
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow896
-
-dueEnd899:
-	SUBQ $0x08, 80(SP)
-	JMP  pairRows
-
-loop894Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop894Step3
-	JE   loop894Step2
-	JMP  loop894Step1
-
-loop894Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop894Requested0
-
-loop894Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop894Requested1
-
-loop894Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop894Requested2
-
-loop894Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow902
-	ADDQ       $0x00007000, DX
-
-sameWindow902:
-	JMP loop894Requested3
-
-pair9:
-	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop903Part
-	MOVQ   104(SP), DX
-
-loop903:
-	TESTQ DX, DX
-	JNE   loop903Request0
-
-loop903Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop903Step1:
-	TESTQ DX, DX
-	JNE   loop903Request1
-
-loop903Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop903Step2:
-	TESTQ DX, DX
-	JNE   loop903Request2
-
-loop903Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop903Step3:
-	TESTQ DX, DX
-	JNE   loop903Request3
-
-loop903Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop903
-	TESTQ        DX, DX
-	JE           noneRequested904
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested904:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd908
-	SUBQ    $0x12, (AX)
-	JG      dueEnd908
-
-dueRow905:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun909:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound906
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun909
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd908
-
-dueFound906:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters910
-	ADDQ  32(BX), CX
-
-sameQuarters910:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine907:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine907
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow905
-
-dueEnd908:
-	SUBQ $0x09, 80(SP)
-	JMP  pairRows
-
-loop903Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop903Step3
-	JE   loop903Step2
-	JMP  loop903Step1
-
-loop903Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop903Requested0
-
-loop903Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop903Requested1
-
-loop903Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop903Requested2
-
-loop903Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow911
-	ADDQ       $0x00007000, DX
-
-sameWindow911:
-	JMP loop903Requested3
-
-pair10:
-	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop912Part
-	MOVQ   104(SP), DX
-
-loop912:
-	TESTQ DX, DX
-	JNE   loop912Request0
-
-loop912Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop912Step1:
-	TESTQ DX, DX
-	JNE   loop912Request1
-
-loop912Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop912Step2:
-	TESTQ DX, DX
-	JNE   loop912Request2
-
-loop912Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop912Step3:
-	TESTQ DX, DX
-	JNE   loop912Request3
-
-loop912Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop912
-	TESTQ        DX, DX
-	JE           noneRequested913
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested913:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd917
-	SUBQ    $0x14, (AX)
-	JG      dueEnd917
-
-dueRow914:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun918:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound915
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun918
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd917
-
-dueFound915:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters919
-	ADDQ  32(BX), CX
-
-sameQuarters919:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine916:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine916
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow914
-
-dueEnd917:
-	SUBQ $0x0a, 80(SP)
-	JMP  pairRows
-
-loop912Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop912Step3
-	JE   loop912Step2
-	JMP  loop912Step1
-
-loop912Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop912Requested0
-
-loop912Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop912Requested1
-
-loop912Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop912Requested2
-
-loop912Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow920
-	ADDQ       $0x00007000, DX
-
-sameWindow920:
-	JMP loop912Requested3
-
-pair11:
-	// 11 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop921Part
-	MOVQ   104(SP), DX
-
-loop921:
-	TESTQ DX, DX
-	JNE   loop921Request0
-
-loop921Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop921Step1:
-	TESTQ DX, DX
-	JNE   loop921Request1
-
-loop921Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop921Step2:
-	TESTQ DX, DX
-	JNE   loop921Request2
-
-loop921Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop921Step3:
-	TESTQ DX, DX
-	JNE   loop921Request3
-
-loop921Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop921
-	TESTQ        DX, DX
-	JE           noneRequested922
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested922:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd926
-	SUBQ    $0x16, (AX)
-	JG      dueEnd926
-
-dueRow923:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun927:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound924
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun927
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd926
-
-dueFound924:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters928
-	ADDQ  32(BX), CX
-
-sameQuarters928:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine925:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine925
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow923
-
-dueEnd926:
-	SUBQ $0x0b, 80(SP)
-	JMP  pairRows
-
-loop921Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop921Step3
-	JE   loop921Step2
-	JMP  loop921Step1
-
-loop921Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop921Requested0
-
-loop921Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop921Requested1
-
-loop921Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop921Requested2
-
-loop921Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow929
-	ADDQ       $0x00007000, DX
-
-sameWindow929:
-	JMP loop921Requested3
-
-pair12:
-	// 12 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop930Part
-	MOVQ   104(SP), DX
-
-loop930:
-	TESTQ DX, DX
-	JNE   loop930Request0
-
-loop930Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop930Step1:
-	TESTQ DX, DX
-	JNE   loop930Request1
-
-loop930Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop930Step2:
-	TESTQ DX, DX
-	JNE   loop930Request2
-
-loop930Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop930Step3:
-	TESTQ DX, DX
-	JNE   loop930Request3
-
-loop930Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop930
-	TESTQ        DX, DX
-	JE           noneRequested931
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested931:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000c, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd935
-	SUBQ    $0x18, (AX)
-	JG      dueEnd935
-
-dueRow932:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun936:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound933
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun936
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd935
-
-dueFound933:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters937
-	ADDQ  32(BX), CX
-
-sameQuarters937:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine934:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine934
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow932
-
-dueEnd935:
-	SUBQ $0x0c, 80(SP)
-	JMP  pairRows
-
-loop930Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop930Step3
-	JE   loop930Step2
-	JMP  loop930Step1
-
-loop930Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop930Requested0
-
-loop930Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop930Requested1
-
-loop930Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop930Requested2
-
-loop930Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow938
-	ADDQ       $0x00007000, DX
-
-sameWindow938:
-	JMP loop930Requested3
-
-pairNext:
-	ADDQ   $0x00000080, 48(SP)
-	IMUL3Q $0x00000002, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x02, 32(SP)
-	JMP    pair
-
-pairEnd:
-single:
-	CMPQ 32(SP), $0x01
-	JL   singleEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-
-singleRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
-	CMPQ CX, $0x0f
-	JGE  single8
-	CMPQ CX, $0x0d
-	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
-	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
-	CMPQ CX, $0x09
-	JGE  single9
-	CMPQ CX, $0x08
-	JGE  single8
-	CMPQ CX, $0x07
-	JGE  single7
-	CMPQ CX, $0x06
-	JGE  single6
-	CMPQ CX, $0x05
-	JGE  single5
-	CMPQ CX, $0x04
-	JGE  single4
-	CMPQ CX, $0x03
-	JGE  single3
-	CMPQ CX, $0x02
-	JGE  single2
-	JMP  singleNext
-
-single2:
-	// 2 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop939Part
-
-loop939:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-
-loop939Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-
-loop939Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-
-loop939Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	ADDQ             $0x10, AX
-	SUBQ             $0x04, CX
-	JG               loop939
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000002, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd943
-	SUBQ             $0x02, (AX)
-	JG               dueEnd943
-
-dueRow940:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun944:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound941
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun944
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd943
-
-dueFound941:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters945
-	ADDQ  32(BX), CX
-
-sameQuarters945:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine942:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine942
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow940
-
-dueEnd943:
-	SUBQ $0x02, 80(SP)
-	JMP  singleRows
-
-loop939Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop939Step3
-	JE   loop939Step2
-	JMP  loop939Step1
-
-single3:
-	// 3 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	MOVQ   SI, AX
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop946Part
-
-loop946:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-
-loop946Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-
-loop946Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-
-loop946Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	ADDQ             $0x10, AX
-	SUBQ             $0x04, CX
-	JG               loop946
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000003, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd950
-	SUBQ             $0x03, (AX)
-	JG               dueEnd950
-
-dueRow947:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun951:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound948
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun951
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd950
-
-dueFound948:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters952
-	ADDQ  32(BX), CX
-
-sameQuarters952:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine949:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine949
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow947
-
-dueEnd950:
-	SUBQ $0x03, 80(SP)
-	JMP  singleRows
-
-loop946Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop946Step3
-	JE   loop946Step2
-	JMP  loop946Step1
-
-single4:
-	// 4 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop953Part
-
-loop953:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-
-loop953Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-
-loop953Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-
-loop953Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop953
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000004, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd957
-	SUBQ             $0x04, (AX)
-	JG               dueEnd957
-
-dueRow954:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun958:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound955
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun958
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd957
-
-dueFound955:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters959
-	ADDQ  32(BX), CX
-
-sameQuarters959:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine956:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine956
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow954
-
-dueEnd957:
-	SUBQ $0x04, 80(SP)
-	JMP  singleRows
-
-loop953Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop953Step3
-	JE   loop953Step2
-	JMP  loop953Step1
-
-single5:
-	// 5 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop960Part
-
-loop960:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-
-loop960Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-
-loop960Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-
-loop960Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop960
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000005, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd964
-	SUBQ             $0x05, (AX)
-	JG               dueEnd964
-
-dueRow961:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun965:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound962
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun965
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd964
-
-dueFound962:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters966
-	ADDQ  32(BX), CX
-
-sameQuarters966:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine963:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine963
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow961
-
-dueEnd964:
-	SUBQ $0x05, 80(SP)
-	JMP  singleRows
-
-loop960Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop960Step3
-	JE   loop960Step2
-	JMP  loop960Step1
-
-single6:
-	// 6 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop967Part
-
-loop967:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-
-loop967Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-
-loop967Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-
-loop967Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop967
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000006, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd971
-	SUBQ             $0x06, (AX)
-	JG               dueEnd971
-
-dueRow968:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun972:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound969
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun972
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd971
-
-dueFound969:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters973
-	ADDQ  32(BX), CX
-
-sameQuarters973:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine970:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine970
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow968
-
-dueEnd971:
-	SUBQ $0x06, 80(SP)
-	JMP  singleRows
-
-loop967Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop967Step3
-	JE   loop967Step2
-	JMP  loop967Step1
-
-single7:
-	// 7 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop974Part
-
-loop974:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-
-loop974Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-
-loop974Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-
-loop974Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop974
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000007, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd978
-	SUBQ             $0x07, (AX)
-	JG               dueEnd978
-
-dueRow975:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun979:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound976
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun979
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd978
-
-dueFound976:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters980
-	ADDQ  32(BX), CX
-
-sameQuarters980:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine977:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine977
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow975
-
-dueEnd978:
-	SUBQ $0x07, 80(SP)
-	JMP  singleRows
-
-loop974Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop974Step3
-	JE   loop974Step2
-	JMP  loop974Step1
-
-single8:
-	// 8 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop981Part
-
-loop981:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-
-loop981Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-
-loop981Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-
-loop981Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop981
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000008, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd985
-	SUBQ             $0x08, (AX)
-	JG               dueEnd985
-
-dueRow982:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun986:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound983
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun986
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd985
-
-dueFound983:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters987
-	ADDQ  32(BX), CX
-
-sameQuarters987:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine984:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine984
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow982
-
-dueEnd985:
-	SUBQ $0x08, 80(SP)
-	JMP  singleRows
-
-loop981Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop981Step3
-	JE   loop981Step2
-	JMP  loop981Step1
-
-single9:
-	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop988Part
-
-loop988:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-
-loop988Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-
-loop988Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-
-loop988Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop988
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000009, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd992
-	SUBQ             $0x09, (AX)
-	JG               dueEnd992
-
-dueRow989:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun993:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound990
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun993
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd992
-
-dueFound990:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters994
-	ADDQ  32(BX), CX
-
-sameQuarters994:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine991:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine991
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow989
-
-dueEnd992:
-	SUBQ $0x09, 80(SP)
-	JMP  singleRows
-
-loop988Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop988Step3
-	JE   loop988Step2
-	JMP  loop988Step1
-
-single10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop995Part
-
-loop995:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-
-loop995Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-
-loop995Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-
-loop995Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop995
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000a, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd999
-	SUBQ             $0x0a, (AX)
-	JG               dueEnd999
-
-dueRow996:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun1000:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound997
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun1000
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd999
-
-dueFound997:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1001
-	ADDQ  32(BX), CX
-
-sameQuarters1001:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine998:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine998
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow996
-
-dueEnd999:
-	SUBQ $0x0a, 80(SP)
-	JMP  singleRows
-
-loop995Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop995Step3
-	JE   loop995Step2
-	JMP  loop995Step1
-
-single11:
-	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop1002Part
-
-loop1002:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-
-loop1002Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-
-loop1002Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-
-loop1002Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop1002
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000b, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd1006
-	SUBQ             $0x0b, (AX)
-	JG               dueEnd1006
-
-dueRow1003:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun1007:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound1004
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun1007
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd1006
-
-dueFound1004:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1008
-	ADDQ  32(BX), CX
-
-sameQuarters1008:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine1005:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine1005
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow1003
-
-dueEnd1006:
-	SUBQ $0x0b, 80(SP)
-	JMP  singleRows
-
-loop1002Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1002Step3
-	JE   loop1002Step2
-	JMP  loop1002Step1
-
-single12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop1009Part
-
-loop1009:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
-
-loop1009Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
-
-loop1009Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
-
-loop1009Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop1009
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z27, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000c, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd1013
-	SUBQ             $0x0c, (AX)
-	JG               dueEnd1013
-
-dueRow1010:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun1014:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound1011
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun1014
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd1013
-
-dueFound1011:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters1015
-	ADDQ  32(BX), CX
-
-sameQuarters1015:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine1012:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine1012
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow1010
-
-dueEnd1013:
-	SUBQ $0x0c, 80(SP)
-	JMP  singleRows
-
-loop1009Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1009Step3
-	JE   loop1009Step2
-	JMP  loop1009Step1
-
-singleNext:
-	ADDQ   $0x40, 48(SP)
-	IMUL3Q $0x00000001, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x01, 32(SP)
-	JMP    single
-
-singleEnd:
-	VZEROUPPER
-	RET
-
-// func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateAVX512(SB), NOSPLIT, $112-64
-	MOVQ o+0(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ oStride+40(FP), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 64(SP)
-	MOVQ pStride+48(FP), R9
-	SHLQ $0x02, R9
-	MOVQ b+56(FP), BX
-	XORQ AX, AX
-	CMPB 64(BX), $0x00
-	JE   used1016
-	LEAQ zeros<>+0(SB), AX
-
-used1016:
-	MOVQ  AX, (SP)
-	XORQ  AX, AX
-	CMPQ  (SP), $0x00
-	JNE   noFactors1018
-	MOVQ  alpha+24(FP), AX
-	MOVQ  $+4, 24(SP)
-	TESTQ AX, AX
-	JNE   factors1017
-
-noFactors1018:
-	MOVQ AX, 24(SP)
-	LEAQ ones<>+0(SB), AX
-
-factors1017:
-	MOVQ  AX, 16(SP)
-	MOVQ  (BX), AX
-	MOVQ  AX, 88(SP)
-	MOVQ  8(BX), AX
-	SHRQ  $0x04, AX
-	MOVQ  AX, 32(SP)
-	MOVQ  16(BX), R10
-	SHLQ  $0x02, R10
-	MOVQ  24(BX), R8
-	SHLQ  $0x02, R8
-	MOVQ  32(BX), AX
-	MOVQ  AX, 96(SP)
-	TESTQ AX, AX
-	JE    noPointer1019
-	MOVQ  AX, R13
-	ANDQ  $0x00007fff, R13
-	MOVQ  R13, 96(SP)
-	SHRQ  $0x03, R13
-	SUBQ  96(SP), R13
-	ADDQ  AX, R13
-	ADDQ  $0x00008000, R13
-	MOVQ  R13, 96(SP)
-
-noPointer1019:
-	CMPQ 72(SP), $0x06
-	JLE  quads1020
-	CMPQ 88(SP), $0x00000080
-	JG   quadEnd
-	CMPQ 72(SP), $0x18
-	JLE  quadEnd
-
-quads1020:
-quad:
-	CMPQ 32(SP), $0x04
-	JL   quadEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-	MOVQ 96(SP), AX
-	MOVQ AX, 104(SP)
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-quadRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0b
-	JGE  quad6
-	CMPQ CX, $0x09
-	JGE  quad5
-	CMPQ CX, $0x07
-	JGE  quad4
-	CMPQ CX, $0x06
-	JGE  quad6
-	CMPQ CX, $0x05
-	JGE  quad5
-	CMPQ CX, $0x04
-	JGE  quad4
-	CMPQ CX, $0x03
-	JGE  quad3
-	CMPQ CX, $0x02
-	JGE  quad2
-	JMP  quadNext
-
-quad2:
-	// 2 rows × 64 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1021
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1021:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	VMULPS       128(AX), Z12, Z18
-	VMULPS       192(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	VMULPS       128(AX), Z12, Z22
-	VMULPS       192(AX), Z12, Z23
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	LEAQ         (BX)(R8*1), R11
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1022Part
-	MOVQ         104(SP), DX
-
-loop1022:
-	TESTQ DX, DX
-	JNE   loop1022Request0
-
-loop1022Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop1022Step1:
-	TESTQ DX, DX
-	JNE   loop1022Request1
-
-loop1022Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop1022Step2:
-	TESTQ DX, DX
-	JNE   loop1022Request2
-
-loop1022Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-
-loop1022Step3:
-	TESTQ DX, DX
-	JNE   loop1022Request3
-
-loop1022Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop1022
-	TESTQ        DX, DX
-	JE           noneRequested1023
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1023:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000002, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x02, 80(SP)
-	JMP     quadRows
-
-loop1022Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1022Step3
-	JE   loop1022Step2
-	JMP  loop1022Step1
-
-loop1022Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1022Requested0
-
-loop1022Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop1022Requested1
-
-loop1022Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop1022Requested2
-
-loop1022Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1024
-	ADDQ       $0x00007000, DX
-
-sameWindow1024:
-	JMP loop1022Requested3
-
-quad3:
-	// 3 rows × 64 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1025
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1025:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	VMULPS       128(AX), Z12, Z18
-	VMULPS       192(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	VMULPS       128(AX), Z12, Z22
-	VMULPS       192(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	VMULPS       128(AX), Z12, Z26
-	VMULPS       192(AX), Z12, Z27
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	LEAQ         (BX)(R8*1), R11
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1026Part
-	MOVQ         104(SP), DX
-
-loop1026:
-	TESTQ DX, DX
-	JNE   loop1026Request0
-
-loop1026Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop1026Step1:
-	TESTQ DX, DX
-	JNE   loop1026Request1
-
-loop1026Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop1026Step2:
-	TESTQ DX, DX
-	JNE   loop1026Request2
-
-loop1026Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-
-loop1026Step3:
-	TESTQ DX, DX
-	JNE   loop1026Request3
-
-loop1026Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop1026
-	TESTQ        DX, DX
-	JE           noneRequested1027
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1027:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000003, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x03, 80(SP)
-	JMP     quadRows
-
-loop1026Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1026Step3
-	JE   loop1026Step2
-	JMP  loop1026Step1
-
-loop1026Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1026Requested0
-
-loop1026Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop1026Requested1
-
-loop1026Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop1026Requested2
-
-loop1026Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1028
-	ADDQ       $0x00007000, DX
-
-sameWindow1028:
-	JMP loop1026Requested3
-
-quad4:
-	// 4 rows × 64 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1029
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1029:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	VMULPS       128(AX), Z12, Z18
-	VMULPS       192(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	VMULPS       128(AX), Z12, Z22
-	VMULPS       192(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	VMULPS       128(AX), Z12, Z26
-	VMULPS       192(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	VMULPS       128(AX), Z12, Z30
-	VMULPS       192(AX), Z12, Z31
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	LEAQ         (BX)(R8*1), R11
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1030Part
-	MOVQ         104(SP), DX
-
-loop1030:
-	TESTQ DX, DX
-	JNE   loop1030Request0
-
-loop1030Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop1030Step1:
-	TESTQ DX, DX
-	JNE   loop1030Request1
-
-loop1030Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop1030Step2:
-	TESTQ DX, DX
-	JNE   loop1030Request2
-
-loop1030Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-
-loop1030Step3:
-	TESTQ DX, DX
-	JNE   loop1030Request3
-
-loop1030Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1030
-	TESTQ        DX, DX
-	JE           noneRequested1031
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1031:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000004, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x04, 80(SP)
-	JMP     quadRows
-
-loop1030Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1030Step3
-	JE   loop1030Step2
-	JMP  loop1030Step1
-
-loop1030Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1030Requested0
-
-loop1030Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop1030Requested1
-
-loop1030Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop1030Requested2
-
-loop1030Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1032
-	ADDQ       $0x00007000, DX
-
-sameWindow1032:
-	JMP loop1030Requested3
-
-quad5:
-	// 5 rows × 64 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1033
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1033:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	VMULPS       128(AX), Z12, Z18
-	VMULPS       192(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	VMULPS       128(AX), Z12, Z22
-	VMULPS       192(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	VMULPS       128(AX), Z12, Z26
-	VMULPS       192(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	VMULPS       128(AX), Z12, Z30
-	VMULPS       192(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	VMULPS       128(AX), Z12, Z2
-	VMULPS       192(AX), Z12, Z3
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	LEAQ         (BX)(R8*1), R11
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1034Part
-	MOVQ         104(SP), DX
-
-loop1034:
-	TESTQ DX, DX
-	JNE   loop1034Request0
-
-loop1034Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop1034Step1:
-	TESTQ DX, DX
-	JNE   loop1034Request1
-
-loop1034Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop1034Step2:
-	TESTQ DX, DX
-	JNE   loop1034Request2
-
-loop1034Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-
-loop1034Step3:
-	TESTQ DX, DX
-	JNE   loop1034Request3
-
-loop1034Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1034
-	TESTQ        DX, DX
-	JE           noneRequested1035
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1035:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000005, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x05, 80(SP)
-	JMP     quadRows
-
-loop1034Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1034Step3
-	JE   loop1034Step2
-	JMP  loop1034Step1
-
-loop1034Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1034Requested0
-
-loop1034Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop1034Requested1
-
-loop1034Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop1034Requested2
-
-loop1034Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1036
-	ADDQ       $0x00007000, DX
-
-sameWindow1036:
-	JMP loop1034Requested3
-
-quad6:
-	// 6 rows × 64 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1037
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1037:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	VMULPS       128(AX), Z12, Z18
-	VMULPS       192(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	VMULPS       128(AX), Z12, Z22
-	VMULPS       192(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	VMULPS       128(AX), Z12, Z26
-	VMULPS       192(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	VMULPS       128(AX), Z12, Z30
-	VMULPS       192(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	VMULPS       128(AX), Z12, Z2
-	VMULPS       192(AX), Z12, Z3
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z4
-	VMULPS       64(AX), Z12, Z5
-	VMULPS       128(AX), Z12, Z6
-	VMULPS       192(AX), Z12, Z7
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	LEAQ         (BX)(R8*1), R11
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1038Part
-	MOVQ         104(SP), DX
-
-loop1038:
-	TESTQ DX, DX
-	JNE   loop1038Request0
-
-loop1038Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop1038Step1:
-	TESTQ DX, DX
-	JNE   loop1038Request1
-
-loop1038Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop1038Step2:
-	TESTQ DX, DX
-	JNE   loop1038Request2
-
-loop1038Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-
-loop1038Step3:
-	TESTQ DX, DX
-	JNE   loop1038Request3
-
-loop1038Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	VMOVUPS      (BX)(R8*2), Z10
-	VMOVUPS      (R11)(R8*2), Z11
-	ADDQ         R10, BX
-	ADDQ         R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VFMADD231PS  Z10, Z12, Z18
-	VFMADD231PS  Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VFMADD231PS  Z10, Z12, Z22
-	VFMADD231PS  Z11, Z12, Z23
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VFMADD231PS  Z10, Z12, Z26
-	VFMADD231PS  Z11, Z12, Z27
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VFMADD231PS  Z10, Z12, Z30
-	VFMADD231PS  Z11, Z12, Z31
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1038
-	TESTQ        DX, DX
-	JE           noneRequested1039
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1039:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VMOVUPS Z6, 128(DI)
-	VMOVUPS Z7, 192(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000006, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x06, 80(SP)
-	JMP     quadRows
-
-loop1038Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1038Step3
-	JE   loop1038Step2
-	JMP  loop1038Step1
-
-loop1038Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1038Requested0
-
-loop1038Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP        loop1038Requested1
-
-loop1038Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP        loop1038Requested2
-
-loop1038Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ       $0x00000080, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1040
-	ADDQ       $0x00007000, DX
-
-sameWindow1040:
-	JMP loop1038Requested3
-
-quadNext:
-	ADDQ   $0x00000100, 48(SP)
-	IMUL3Q $0x00000004, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x04, 32(SP)
-	JMP    quad
-
-quadEnd:
-pair:
-	CMPQ 32(SP), $0x02
-	JL   pairEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-	MOVQ 96(SP), AX
-	MOVQ AX, 104(SP)
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-pairRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  pair12
-	CMPQ CX, $0x15
-	JGE  pair11
-	CMPQ CX, $0x13
-	JGE  pair10
-	CMPQ CX, $0x11
-	JGE  pair9
-	CMPQ CX, $0x0f
-	JGE  pair8
-	CMPQ CX, $0x0d
-	JGE  pair7
-	CMPQ CX, $0x0c
-	JGE  pair12
-	CMPQ CX, $0x0b
-	JGE  pair11
-	CMPQ CX, $0x0a
-	JGE  pair10
-	CMPQ CX, $0x09
-	JGE  pair9
-	CMPQ CX, $0x08
-	JGE  pair8
-	CMPQ CX, $0x07
-	JGE  pair7
-	CMPQ CX, $0x06
-	JGE  pair6
-	CMPQ CX, $0x05
-	JGE  pair5
-	CMPQ CX, $0x04
-	JGE  pair4
-	CMPQ CX, $0x03
-	JGE  pair3
-	CMPQ CX, $0x02
-	JGE  pair2
-	JMP  pairNext
-
-pair2:
-	// 2 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1041
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1041:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1042Part
-	MOVQ         104(SP), DX
-
-loop1042:
-	TESTQ DX, DX
-	JNE   loop1042Request0
-
-loop1042Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop1042Step1:
-	TESTQ DX, DX
-	JNE   loop1042Request1
-
-loop1042Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop1042Step2:
-	TESTQ DX, DX
-	JNE   loop1042Request2
-
-loop1042Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-
-loop1042Step3:
-	TESTQ DX, DX
-	JNE   loop1042Request3
-
-loop1042Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop1042
-	TESTQ        DX, DX
-	JE           noneRequested1043
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1043:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000002, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000002, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x02, 80(SP)
-	JMP     pairRows
-
-loop1042Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1042Step3
-	JE   loop1042Step2
-	JMP  loop1042Step1
-
-loop1042Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1042Requested0
-
-loop1042Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1042Requested1
-
-loop1042Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1042Requested2
-
-loop1042Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1044
-	ADDQ       $0x00007000, DX
-
-sameWindow1044:
-	JMP loop1042Requested3
-
-pair3:
-	// 3 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1045
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1045:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1046Part
-	MOVQ         104(SP), DX
-
-loop1046:
-	TESTQ DX, DX
-	JNE   loop1046Request0
-
-loop1046Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop1046Step1:
-	TESTQ DX, DX
-	JNE   loop1046Request1
-
-loop1046Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop1046Step2:
-	TESTQ DX, DX
-	JNE   loop1046Request2
-
-loop1046Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-
-loop1046Step3:
-	TESTQ DX, DX
-	JNE   loop1046Request3
-
-loop1046Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           loop1046
-	TESTQ        DX, DX
-	JE           noneRequested1047
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1047:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000003, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000003, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x03, 80(SP)
-	JMP     pairRows
-
-loop1046Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1046Step3
-	JE   loop1046Step2
-	JMP  loop1046Step1
-
-loop1046Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1046Requested0
-
-loop1046Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1046Requested1
-
-loop1046Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1046Requested2
-
-loop1046Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1048
-	ADDQ       $0x00007000, DX
-
-sameWindow1048:
-	JMP loop1046Requested3
-
-pair4:
-	// 4 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1049
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1049:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1050Part
-	MOVQ         104(SP), DX
-
-loop1050:
-	TESTQ DX, DX
-	JNE   loop1050Request0
-
-loop1050Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop1050Step1:
-	TESTQ DX, DX
-	JNE   loop1050Request1
-
-loop1050Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop1050Step2:
-	TESTQ DX, DX
-	JNE   loop1050Request2
-
-loop1050Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-
-loop1050Step3:
-	TESTQ DX, DX
-	JNE   loop1050Request3
-
-loop1050Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1050
-	TESTQ        DX, DX
-	JE           noneRequested1051
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1051:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000004, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000004, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x04, 80(SP)
-	JMP     pairRows
-
-loop1050Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1050Step3
-	JE   loop1050Step2
-	JMP  loop1050Step1
-
-loop1050Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1050Requested0
-
-loop1050Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1050Requested1
-
-loop1050Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1050Requested2
-
-loop1050Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1052
-	ADDQ       $0x00007000, DX
-
-sameWindow1052:
-	JMP loop1050Requested3
-
-pair5:
-	// 5 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1053
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1053:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1054Part
-	MOVQ         104(SP), DX
-
-loop1054:
-	TESTQ DX, DX
-	JNE   loop1054Request0
-
-loop1054Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop1054Step1:
-	TESTQ DX, DX
-	JNE   loop1054Request1
-
-loop1054Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop1054Step2:
-	TESTQ DX, DX
-	JNE   loop1054Request2
-
-loop1054Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-
-loop1054Step3:
-	TESTQ DX, DX
-	JNE   loop1054Request3
-
-loop1054Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1054
-	TESTQ        DX, DX
-	JE           noneRequested1055
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1055:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000005, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000005, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x05, 80(SP)
-	JMP     pairRows
-
-loop1054Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1054Step3
-	JE   loop1054Step2
-	JMP  loop1054Step1
-
-loop1054Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1054Requested0
-
-loop1054Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1054Requested1
-
-loop1054Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1054Requested2
-
-loop1054Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1056
-	ADDQ       $0x00007000, DX
-
-sameWindow1056:
-	JMP loop1054Requested3
-
-pair6:
-	// 6 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1057
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1057:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1058Part
-	MOVQ         104(SP), DX
-
-loop1058:
-	TESTQ DX, DX
-	JNE   loop1058Request0
-
-loop1058Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop1058Step1:
-	TESTQ DX, DX
-	JNE   loop1058Request1
-
-loop1058Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop1058Step2:
-	TESTQ DX, DX
-	JNE   loop1058Request2
-
-loop1058Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-
-loop1058Step3:
-	TESTQ DX, DX
-	JNE   loop1058Request3
-
-loop1058Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	SUBQ         $0x04, CX
-	JG           loop1058
-	TESTQ        DX, DX
-	JE           noneRequested1059
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1059:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000006, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000006, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x06, 80(SP)
-	JMP     pairRows
-
-loop1058Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1058Step3
-	JE   loop1058Step2
-	JMP  loop1058Step1
-
-loop1058Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1058Requested0
-
-loop1058Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1058Requested1
-
-loop1058Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1058Requested2
-
-loop1058Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1060
-	ADDQ       $0x00007000, DX
-
-sameWindow1060:
-	JMP loop1058Requested3
-
-pair7:
-	// 7 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1061
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1061:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1062Part
-	MOVQ         104(SP), DX
-
-loop1062:
-	TESTQ DX, DX
-	JNE   loop1062Request0
-
-loop1062Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop1062Step1:
-	TESTQ DX, DX
-	JNE   loop1062Request1
-
-loop1062Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop1062Step2:
-	TESTQ DX, DX
-	JNE   loop1062Request2
-
-loop1062Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-
-loop1062Step3:
-	TESTQ DX, DX
-	JNE   loop1062Request3
-
-loop1062Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop1062
-	TESTQ        DX, DX
-	JE           noneRequested1063
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1063:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000007, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000007, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x07, 80(SP)
-	JMP     pairRows
-
-loop1062Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1062Step3
-	JE   loop1062Step2
-	JMP  loop1062Step1
-
-loop1062Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1062Requested0
-
-loop1062Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1062Requested1
-
-loop1062Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1062Requested2
-
-loop1062Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1064
-	ADDQ       $0x00007000, DX
-
-sameWindow1064:
-	JMP loop1062Requested3
-
-pair8:
-	// 8 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1065
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1065:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1066Part
-	MOVQ         104(SP), DX
-
-loop1066:
-	TESTQ DX, DX
-	JNE   loop1066Request0
-
-loop1066Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop1066Step1:
-	TESTQ DX, DX
-	JNE   loop1066Request1
-
-loop1066Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop1066Step2:
-	TESTQ DX, DX
-	JNE   loop1066Request2
-
-loop1066Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-
-loop1066Step3:
-	TESTQ DX, DX
-	JNE   loop1066Request3
-
-loop1066Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop1066
-	TESTQ        DX, DX
-	JE           noneRequested1067
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1067:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000008, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000008, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x08, 80(SP)
-	JMP     pairRows
-
-loop1066Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1066Step3
-	JE   loop1066Step2
-	JMP  loop1066Step1
-
-loop1066Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1066Requested0
-
-loop1066Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1066Requested1
-
-loop1066Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1066Requested2
-
-loop1066Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1068
-	ADDQ       $0x00007000, DX
-
-sameWindow1068:
-	JMP loop1066Requested3
-
-pair9:
-	// 9 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1069
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1069:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1070Part
-	MOVQ         104(SP), DX
-
-loop1070:
-	TESTQ DX, DX
-	JNE   loop1070Request0
-
-loop1070Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop1070Step1:
-	TESTQ DX, DX
-	JNE   loop1070Request1
-
-loop1070Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop1070Step2:
-	TESTQ DX, DX
-	JNE   loop1070Request2
-
-loop1070Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop1070Step3:
-	TESTQ DX, DX
-	JNE   loop1070Request3
-
-loop1070Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop1070
-	TESTQ        DX, DX
-	JE           noneRequested1071
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1071:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000009, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x09, 80(SP)
-	JMP     pairRows
-
-loop1070Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1070Step3
-	JE   loop1070Step2
-	JMP  loop1070Step1
-
-loop1070Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1070Requested0
-
-loop1070Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1070Requested1
-
-loop1070Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1070Requested2
-
-loop1070Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1072
-	ADDQ       $0x00007000, DX
-
-sameWindow1072:
-	JMP loop1070Requested3
-
-pair10:
-	// 10 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1073
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1073:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z2
-	VMULPS       64(AX), Z12, Z3
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1074Part
-	MOVQ         104(SP), DX
-
-loop1074:
-	TESTQ DX, DX
-	JNE   loop1074Request0
-
-loop1074Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop1074Step1:
-	TESTQ DX, DX
-	JNE   loop1074Request1
-
-loop1074Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop1074Step2:
-	TESTQ DX, DX
-	JNE   loop1074Request2
-
-loop1074Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop1074Step3:
-	TESTQ DX, DX
-	JNE   loop1074Request3
-
-loop1074Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop1074
-	TESTQ        DX, DX
-	JE           noneRequested1075
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1075:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x0000000a, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x0a, 80(SP)
-	JMP     pairRows
-
-loop1074Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1074Step3
-	JE   loop1074Step2
-	JMP  loop1074Step1
-
-loop1074Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1074Requested0
-
-loop1074Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1074Requested1
-
-loop1074Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1074Requested2
-
-loop1074Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1076
-	ADDQ       $0x00007000, DX
-
-sameWindow1076:
-	JMP loop1074Requested3
-
-pair11:
-	// 11 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1077
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1077:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z2
-	VMULPS       64(AX), Z12, Z3
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z4
-	VMULPS       64(AX), Z12, Z5
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1078Part
-	MOVQ         104(SP), DX
-
-loop1078:
-	TESTQ DX, DX
-	JNE   loop1078Request0
-
-loop1078Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop1078Step1:
-	TESTQ DX, DX
-	JNE   loop1078Request1
-
-loop1078Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop1078Step2:
-	TESTQ DX, DX
-	JNE   loop1078Request2
-
-loop1078Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop1078Step3:
-	TESTQ DX, DX
-	JNE   loop1078Request3
-
-loop1078Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop1078
-	TESTQ        DX, DX
-	JE           noneRequested1079
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1079:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x0000000b, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x0b, 80(SP)
-	JMP     pairRows
-
-loop1078Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1078Step3
-	JE   loop1078Step2
-	JMP  loop1078Step1
-
-loop1078Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1078Requested0
-
-loop1078Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1078Requested1
-
-loop1078Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1078Requested2
-
-loop1078Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1080
-	ADDQ       $0x00007000, DX
-
-sameWindow1080:
-	JMP loop1078Requested3
-
-pair12:
-	// 12 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1081
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1081:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z2
-	VMULPS       64(AX), Z12, Z3
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z4
-	VMULPS       64(AX), Z12, Z5
-	ADDQ         DX, AX
-	VBROADCASTSS 44(CX), Z12
-	VMULPS       (AX), Z12, Z6
-	VMULPS       64(AX), Z12, Z7
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1082Part
-	MOVQ         104(SP), DX
-
-loop1082:
-	TESTQ DX, DX
-	JNE   loop1082Request0
-
-loop1082Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS (R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop1082Step1:
-	TESTQ DX, DX
-	JNE   loop1082Request1
-
-loop1082Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 4(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop1082Step2:
-	TESTQ DX, DX
-	JNE   loop1082Request2
-
-loop1082Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 8(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-
-loop1082Step3:
-	TESTQ DX, DX
-	JNE   loop1082Request3
-
-loop1082Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	VBROADCASTSS 12(R11)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z6
-	VFMADD231PS  Z9, Z12, Z7
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop1082
-	TESTQ        DX, DX
-	JE           noneRequested1083
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested1083:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000c, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x0000000c, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x0c, 80(SP)
-	JMP     pairRows
-
-loop1082Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	MOVQ 104(SP), DX
-	JB   loop1082Step3
-	JE   loop1082Step2
-	JMP  loop1082Step1
-
-loop1082Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop1082Requested0
-
-loop1082Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop1082Requested1
-
-loop1082Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop1082Requested2
-
-loop1082Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow1084
-	ADDQ       $0x00007000, DX
-
-sameWindow1084:
-	JMP loop1082Requested3
-
-pairNext:
-	ADDQ   $0x00000080, 48(SP)
-	IMUL3Q $0x00000002, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x02, 32(SP)
-	JMP    pair
-
-pairEnd:
-single:
-	CMPQ 32(SP), $0x01
-	JL   singleEnd
-	MOVQ 48(SP), DI
-	MOVQ 56(SP), SI
-	MOVQ 72(SP), CX
-	MOVQ CX, 80(SP)
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-singleRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
-	CMPQ CX, $0x0f
-	JGE  single8
-	CMPQ CX, $0x0d
-	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
-	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
-	CMPQ CX, $0x09
-	JGE  single9
-	CMPQ CX, $0x08
-	JGE  single8
-	CMPQ CX, $0x07
-	JGE  single7
-	CMPQ CX, $0x06
-	JGE  single6
-	CMPQ CX, $0x05
-	JGE  single5
-	CMPQ CX, $0x04
-	JGE  single4
-	CMPQ CX, $0x03
-	JGE  single3
-	CMPQ CX, $0x02
-	JGE  single2
-	JMP  singleNext
-
-single2:
-	// 2 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1085
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1085:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1086Part
-
-loop1086:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-
-loop1086Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-
-loop1086Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-
-loop1086Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	ADDQ             $0x10, AX
-	SUBQ             $0x04, CX
-	JG               loop1086
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000002, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000002, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x02, 80(SP)
-	JMP              singleRows
-
-loop1086Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1086Step3
-	JE   loop1086Step2
-	JMP  loop1086Step1
-
-single3:
-	// 3 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1087
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1087:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	MOVQ         SI, AX
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1088Part
-
-loop1088:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-
-loop1088Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-
-loop1088Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-
-loop1088Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	ADDQ             $0x10, AX
-	SUBQ             $0x04, CX
-	JG               loop1088
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000003, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000003, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x03, 80(SP)
-	JMP              singleRows
-
-loop1088Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1088Step3
-	JE   loop1088Step2
-	JMP  loop1088Step1
-
-single4:
-	// 4 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1089
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1089:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1090Part
-
-loop1090:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-
-loop1090Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-
-loop1090Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-
-loop1090Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop1090
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000004, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000004, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x04, 80(SP)
-	JMP              singleRows
-
-loop1090Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1090Step3
-	JE   loop1090Step2
-	JMP  loop1090Step1
-
-single5:
-	// 5 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1091
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1091:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1092Part
-
-loop1092:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-
-loop1092Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-
-loop1092Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-
-loop1092Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop1092
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000005, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000005, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x05, 80(SP)
-	JMP              singleRows
-
-loop1092Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1092Step3
-	JE   loop1092Step2
-	JMP  loop1092Step1
-
-single6:
-	// 6 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1093
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1093:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1094Part
-
-loop1094:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-
-loop1094Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-
-loop1094Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-
-loop1094Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	SUBQ             $0x04, CX
-	JG               loop1094
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000006, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000006, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x06, 80(SP)
-	JMP              singleRows
-
-loop1094Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1094Step3
-	JE   loop1094Step2
-	JMP  loop1094Step1
-
-single7:
-	// 7 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1095
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1095:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1096Part
-
-loop1096:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-
-loop1096Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-
-loop1096Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-
-loop1096Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop1096
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000007, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000007, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x07, 80(SP)
-	JMP              singleRows
-
-loop1096Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1096Step3
-	JE   loop1096Step2
-	JMP  loop1096Step1
-
-single8:
-	// 8 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1097
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1097:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1098Part
-
-loop1098:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-
-loop1098Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-
-loop1098Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-
-loop1098Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop1098
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000008, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000008, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x08, 80(SP)
-	JMP              singleRows
-
-loop1098Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1098Step3
-	JE   loop1098Step2
-	JMP  loop1098Step1
-
-single9:
-	// 9 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1099
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1099:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1100Part
-
-loop1100:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-
-loop1100Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-
-loop1100Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-
-loop1100Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop1100
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000009, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000009, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x09, 80(SP)
-	JMP              singleRows
-
-loop1100Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1100Step3
-	JE   loop1100Step2
-	JMP  loop1100Step1
-
-single10:
-	// 10 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1101
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1101:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1102Part
-
-loop1102:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-
-loop1102Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-
-loop1102Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-
-loop1102Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop1102
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000a, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000a, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0a, 80(SP)
-	JMP              singleRows
-
-loop1102Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1102Step3
-	JE   loop1102Step2
-	JMP  loop1102Step1
-
-single11:
-	// 11 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1103
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1103:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1104Part
-
-loop1104:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-
-loop1104Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-
-loop1104Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-
-loop1104Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop1104
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000b, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000b, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0b, 80(SP)
-	JMP              singleRows
-
-loop1104Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1104Step3
-	JE   loop1104Step2
-	JMP  loop1104Step1
-
-single12:
-	// 12 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun1105
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun1105:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	ADDQ         DX, AX
-	VBROADCASTSS 44(CX), Z12
-	VMULPS       (AX), Z12, Z27
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop1106Part
-
-loop1106:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
-
-loop1106Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
-
-loop1106Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
-
-loop1106Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop1106
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z27, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000c, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000c, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0c, 80(SP)
-	JMP              singleRows
-
-loop1106Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	CMPQ DX, $0x02
-	JB   loop1106Step3
-	JE   loop1106Step2
-	JMP  loop1106Step1
-
-singleNext:
-	ADDQ   $0x40, 48(SP)
-	IMUL3Q $0x00000001, R8, AX
-	ADDQ   AX, 40(SP)
-	SUBQ   $0x01, 32(SP)
-	JMP    single
-
-singleEnd:
+accumulate_noSteps426:
 	VZEROUPPER
 	RET
 
@@ -26280,6 +10479,12060 @@ DATA ones<>+40(SB)/4, $0x3f800000
 DATA ones<>+44(SB)/4, $0x3f800000
 GLOBL ones<>(SB), RODATA|NOPTR, $48
 
+// func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// Requires: AVX, FMA3
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
+	MOVQ o+0(FP), AX
+	MOVQ AX, 56(SP)
+	MOVQ p+8(FP), AX
+	MOVQ AX, 64(SP)
+	MOVQ v+16(FP), DX
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 72(SP)
+	MOVQ oStride+40(FP), R8
+	SHLQ $0x02, R8
+	MOVQ pStride+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ b+56(FP), BX
+	XORQ AX, AX
+	CMPB 64(BX), $0x00
+	JE   used429
+	LEAQ zeros<>+0(SB), AX
+
+used429:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors431
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors430
+
+noFactors431:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors430:
+	MOVQ AX, 16(SP)
+	MOVQ (BX), R11
+	MOVQ 8(BX), AX
+	MOVQ AX, CX
+	SHRQ $0x04, AX
+	MOVQ AX, 32(SP)
+	ANDQ $0x08, CX
+	MOVQ CX, 40(SP)
+	MOVQ 16(BX), R10
+	SHLQ $0x02, R10
+	MOVQ 24(BX), AX
+	SHLQ $0x02, AX
+	MOVQ AX, 48(SP)
+
+	// Few rows: several panels at once, so that there are enough chains.
+accumulateMasked_panel:
+	CMPQ 32(SP), $0x00
+	JE   accumulateMasked_panelEnd
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+accumulateMasked_panelRows:
+	CMPQ R12, $0x02
+	JGE  accumulateMasked_panel2
+	CMPQ R12, $0x01
+	JGE  accumulateMasked_panel1
+	JMP  accumulateMasked_panelNext
+
+accumulateMasked_panel2:
+	// 2 rows × 16 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun432
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun432:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	ADDQ         R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y2
+	VMULPS       32(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+
+accumulateMasked_loop433:
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y0
+	VBLENDVPS    Y14, Y11, Y13, Y10
+	VFMADD231PS  Y10, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y2
+	VBLENDVPS    Y14, Y11, Y13, Y10
+	VFMADD231PS  Y10, Y14, Y3
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, CX
+	JG           accumulateMasked_loop433
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000002, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x02, R12
+	JMP          accumulateMasked_panelRows
+
+accumulateMasked_panel1:
+	// 1 rows × 16 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun434
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun434:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+
+accumulateMasked_loop435:
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y0
+	VBLENDVPS    Y14, Y11, Y13, Y10
+	VFMADD231PS  Y10, Y14, Y1
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, CX
+	JG           accumulateMasked_loop435
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000001, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x01, R12
+	JMP          accumulateMasked_panelRows
+
+accumulateMasked_panelNext:
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
+	JMP  accumulateMasked_panel
+
+accumulateMasked_panelEnd:
+	// The last 8 columns, if their number is odd.
+	CMPQ 40(SP), $0x00
+	JE   accumulateMasked_done
+	MOVQ $+0, 40(SP)
+	MOVQ $+1, 32(SP)
+
+accumulateMasked_half:
+	CMPQ 32(SP), $0x00
+	JE   accumulateMasked_halfEnd
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+accumulateMasked_halfRows:
+	CMPQ R12, $0x02
+	JGE  accumulateMasked_half2
+	CMPQ R12, $0x01
+	JGE  accumulateMasked_half1
+	JMP  accumulateMasked_halfNext
+
+accumulateMasked_half2:
+	// 2 rows × 8 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun436
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun436:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	ADDQ         R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y1
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+
+accumulateMasked_loop437:
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y0
+	VBROADCASTSS (AX)(R9*1), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y1
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, CX
+	JG           accumulateMasked_loop437
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y1, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000002, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000002, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x02, R12
+	JMP          accumulateMasked_halfRows
+
+accumulateMasked_half1:
+	// 1 rows × 8 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun438
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun438:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         R11, CX
+
+accumulateMasked_loop439:
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (BX), Y12
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Y14
+	VBLENDVPS    Y14, Y11, Y12, Y10
+	VFMADD231PS  Y10, Y14, Y0
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, CX
+	JG           accumulateMasked_loop439
+	VMOVUPS      Y0, (DI)
+	ADDQ         R8, DI
+	IMUL3Q       $0x00000001, R9, AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000001, 24(SP), AX
+	ADDQ         AX, 8(SP)
+	SUBQ         $0x01, R12
+	JMP          accumulateMasked_halfRows
+
+accumulateMasked_halfNext:
+	ADDQ $0x40, 56(SP)
+	ADDQ 48(SP), DX
+	DECQ 32(SP)
+	JMP  accumulateMasked_half
+
+accumulateMasked_halfEnd:
+accumulateMasked_done:
+	VZEROUPPER
+	RET
+
+// func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·scoreAVX512(SB), NOSPLIT, $120-56
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, 48(SP)
+	MOVQ  q+8(FP), AX
+	MOVQ  AX, 56(SP)
+	MOVQ  k+16(FP), AX
+	MOVQ  AX, 40(SP)
+	MOVQ  rows+24(FP), AX
+	MOVQ  AX, 72(SP)
+	MOVQ  panels+40(FP), AX
+	MOVQ  AX, 32(SP)
+	MOVQ  d+32(FP), R9
+	MOVQ  R9, 88(SP)
+	MOVQ  R9, R8
+	SHLQ  $0x02, R9
+	SHLQ  $0x06, R8
+	MOVQ  $0x00000040, R10
+	MOVQ  $+256, 64(SP)
+	MOVQ  next+48(FP), AX
+	TESTQ AX, AX
+	JE    noQueue440
+	MOVQ  32(AX), AX
+
+noQueue440:
+	MOVQ  AX, 96(SP)
+	TESTQ AX, AX
+	JE    noPointer441
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 96(SP)
+	SHRQ  $0x03, R13
+	SUBQ  96(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 96(SP)
+
+noPointer441:
+	CMPQ 72(SP), $0x06
+	JLE  quads442
+	CMPQ 88(SP), $0x00000080
+	JG   quadEnd
+	CMPQ 72(SP), $0x18
+	JLE  quadEnd
+
+quads442:
+quad:
+	CMPQ 32(SP), $0x04
+	JL   quadEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+	MOVQ 96(SP), AX
+	MOVQ AX, 104(SP)
+
+quadRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x0b
+	JGE  quad6
+	CMPQ CX, $0x09
+	JGE  quad5
+	CMPQ CX, $0x07
+	JGE  quad4
+	CMPQ CX, $0x06
+	JGE  quad6
+	CMPQ CX, $0x05
+	JGE  quad5
+	CMPQ CX, $0x04
+	JGE  quad4
+	CMPQ CX, $0x03
+	JGE  quad3
+	CMPQ CX, $0x02
+	JGE  quad2
+	JMP  quadNext
+
+quad2:
+	// 2 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop443Part
+	MOVQ   104(SP), DX
+
+loop443:
+	TESTQ DX, DX
+	JNE   loop443Request0
+
+loop443Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop443Step1:
+	TESTQ DX, DX
+	JNE   loop443Request1
+
+loop443Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop443Step2:
+	TESTQ DX, DX
+	JNE   loop443Request2
+
+loop443Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop443Step3:
+	TESTQ DX, DX
+	JNE   loop443Request3
+
+loop443Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop443
+	TESTQ        DX, DX
+	JE           noneRequested444
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested444:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd448
+	SUBQ    $0x08, (AX)
+	JG      dueEnd448
+
+dueRow445:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun449:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound446
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun449
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd448
+
+dueFound446:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters450
+	ADDQ  32(BX), CX
+
+sameQuarters450:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine447:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine447
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow445
+
+dueEnd448:
+	SUBQ $0x02, 80(SP)
+	JMP  quadRows
+
+loop443Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop443Step3
+	JE   loop443Step2
+	JMP  loop443Step1
+
+loop443Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop443Requested0
+
+loop443Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop443Requested1
+
+loop443Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop443Requested2
+
+loop443Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow451
+	ADDQ       $0x00007000, DX
+
+sameWindow451:
+	JMP loop443Requested3
+
+quad3:
+	// 3 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop452Part
+	MOVQ   104(SP), DX
+
+loop452:
+	TESTQ DX, DX
+	JNE   loop452Request0
+
+loop452Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop452Step1:
+	TESTQ DX, DX
+	JNE   loop452Request1
+
+loop452Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop452Step2:
+	TESTQ DX, DX
+	JNE   loop452Request2
+
+loop452Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop452Step3:
+	TESTQ DX, DX
+	JNE   loop452Request3
+
+loop452Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop452
+	TESTQ        DX, DX
+	JE           noneRequested453
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested453:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd457
+	SUBQ    $0x0c, (AX)
+	JG      dueEnd457
+
+dueRow454:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun458:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound455
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun458
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd457
+
+dueFound455:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters459
+	ADDQ  32(BX), CX
+
+sameQuarters459:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine456:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine456
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow454
+
+dueEnd457:
+	SUBQ $0x03, 80(SP)
+	JMP  quadRows
+
+loop452Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop452Step3
+	JE   loop452Step2
+	JMP  loop452Step1
+
+loop452Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop452Requested0
+
+loop452Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop452Requested1
+
+loop452Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop452Requested2
+
+loop452Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow460
+	ADDQ       $0x00007000, DX
+
+sameWindow460:
+	JMP loop452Requested3
+
+quad4:
+	// 4 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop461Part
+	MOVQ   104(SP), DX
+
+loop461:
+	TESTQ DX, DX
+	JNE   loop461Request0
+
+loop461Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop461Step1:
+	TESTQ DX, DX
+	JNE   loop461Request1
+
+loop461Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop461Step2:
+	TESTQ DX, DX
+	JNE   loop461Request2
+
+loop461Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop461Step3:
+	TESTQ DX, DX
+	JNE   loop461Request3
+
+loop461Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop461
+	TESTQ        DX, DX
+	JE           noneRequested462
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested462:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd466
+	SUBQ    $0x10, (AX)
+	JG      dueEnd466
+
+dueRow463:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun467:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound464
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun467
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd466
+
+dueFound464:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters468
+	ADDQ  32(BX), CX
+
+sameQuarters468:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine465:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine465
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow463
+
+dueEnd466:
+	SUBQ $0x04, 80(SP)
+	JMP  quadRows
+
+loop461Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop461Step3
+	JE   loop461Step2
+	JMP  loop461Step1
+
+loop461Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop461Requested0
+
+loop461Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop461Requested1
+
+loop461Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop461Requested2
+
+loop461Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow469
+	ADDQ       $0x00007000, DX
+
+sameWindow469:
+	JMP loop461Requested3
+
+quad5:
+	// 5 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop470Part
+	MOVQ   104(SP), DX
+
+loop470:
+	TESTQ DX, DX
+	JNE   loop470Request0
+
+loop470Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop470Step1:
+	TESTQ DX, DX
+	JNE   loop470Request1
+
+loop470Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop470Step2:
+	TESTQ DX, DX
+	JNE   loop470Request2
+
+loop470Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop470Step3:
+	TESTQ DX, DX
+	JNE   loop470Request3
+
+loop470Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop470
+	TESTQ        DX, DX
+	JE           noneRequested471
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested471:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd475
+	SUBQ    $0x14, (AX)
+	JG      dueEnd475
+
+dueRow472:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun476:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound473
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun476
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd475
+
+dueFound473:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters477
+	ADDQ  32(BX), CX
+
+sameQuarters477:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine474:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine474
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow472
+
+dueEnd475:
+	SUBQ $0x05, 80(SP)
+	JMP  quadRows
+
+loop470Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop470Step3
+	JE   loop470Step2
+	JMP  loop470Step1
+
+loop470Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop470Requested0
+
+loop470Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop470Requested1
+
+loop470Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop470Requested2
+
+loop470Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow478
+	ADDQ       $0x00007000, DX
+
+sameWindow478:
+	JMP loop470Requested3
+
+quad6:
+	// 6 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	LEAQ   (BX)(R8*1), R11
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop479Part
+	MOVQ   104(SP), DX
+
+loop479:
+	TESTQ DX, DX
+	JNE   loop479Request0
+
+loop479Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop479Step1:
+	TESTQ DX, DX
+	JNE   loop479Request1
+
+loop479Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop479Step2:
+	TESTQ DX, DX
+	JNE   loop479Request2
+
+loop479Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop479Step3:
+	TESTQ DX, DX
+	JNE   loop479Request3
+
+loop479Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop479
+	TESTQ        DX, DX
+	JE           noneRequested480
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested480:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	VMOVUPS Z6, 128(DI)
+	VMOVUPS Z7, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd484
+	SUBQ    $0x18, (AX)
+	JG      dueEnd484
+
+dueRow481:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun485:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound482
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun485
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd484
+
+dueFound482:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters486
+	ADDQ  32(BX), CX
+
+sameQuarters486:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine483:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine483
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow481
+
+dueEnd484:
+	SUBQ $0x06, 80(SP)
+	JMP  quadRows
+
+loop479Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop479Step3
+	JE   loop479Step2
+	JMP  loop479Step1
+
+loop479Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop479Requested0
+
+loop479Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop479Requested1
+
+loop479Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop479Requested2
+
+loop479Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow487
+	ADDQ       $0x00007000, DX
+
+sameWindow487:
+	JMP loop479Requested3
+
+quadNext:
+	ADDQ   $0x00000100, 48(SP)
+	IMUL3Q $0x00000004, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x04, 32(SP)
+	JMP    quad
+
+quadEnd:
+pair:
+	CMPQ 32(SP), $0x02
+	JL   pairEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+	MOVQ 96(SP), AX
+	MOVQ AX, 104(SP)
+
+pairRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x17
+	JGE  pair12
+	CMPQ CX, $0x15
+	JGE  pair11
+	CMPQ CX, $0x13
+	JGE  pair10
+	CMPQ CX, $0x11
+	JGE  pair9
+	CMPQ CX, $0x0f
+	JGE  pair8
+	CMPQ CX, $0x0d
+	JGE  pair7
+	CMPQ CX, $0x0c
+	JGE  pair12
+	CMPQ CX, $0x0b
+	JGE  pair11
+	CMPQ CX, $0x0a
+	JGE  pair10
+	CMPQ CX, $0x09
+	JGE  pair9
+	CMPQ CX, $0x08
+	JGE  pair8
+	CMPQ CX, $0x07
+	JGE  pair7
+	CMPQ CX, $0x06
+	JGE  pair6
+	CMPQ CX, $0x05
+	JGE  pair5
+	CMPQ CX, $0x04
+	JGE  pair4
+	CMPQ CX, $0x03
+	JGE  pair3
+	CMPQ CX, $0x02
+	JGE  pair2
+	JMP  pairNext
+
+pair2:
+	// 2 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop488Part
+	MOVQ   104(SP), DX
+
+loop488:
+	TESTQ DX, DX
+	JNE   loop488Request0
+
+loop488Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop488Step1:
+	TESTQ DX, DX
+	JNE   loop488Request1
+
+loop488Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop488Step2:
+	TESTQ DX, DX
+	JNE   loop488Request2
+
+loop488Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop488Step3:
+	TESTQ DX, DX
+	JNE   loop488Request3
+
+loop488Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop488
+	TESTQ        DX, DX
+	JE           noneRequested489
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested489:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd493
+	SUBQ    $0x04, (AX)
+	JG      dueEnd493
+
+dueRow490:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun494:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound491
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun494
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd493
+
+dueFound491:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters495
+	ADDQ  32(BX), CX
+
+sameQuarters495:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine492:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine492
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow490
+
+dueEnd493:
+	SUBQ $0x02, 80(SP)
+	JMP  pairRows
+
+loop488Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop488Step3
+	JE   loop488Step2
+	JMP  loop488Step1
+
+loop488Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop488Requested0
+
+loop488Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop488Requested1
+
+loop488Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop488Requested2
+
+loop488Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow496
+	ADDQ       $0x00007000, DX
+
+sameWindow496:
+	JMP loop488Requested3
+
+pair3:
+	// 3 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop497Part
+	MOVQ   104(SP), DX
+
+loop497:
+	TESTQ DX, DX
+	JNE   loop497Request0
+
+loop497Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop497Step1:
+	TESTQ DX, DX
+	JNE   loop497Request1
+
+loop497Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop497Step2:
+	TESTQ DX, DX
+	JNE   loop497Request2
+
+loop497Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop497Step3:
+	TESTQ DX, DX
+	JNE   loop497Request3
+
+loop497Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop497
+	TESTQ        DX, DX
+	JE           noneRequested498
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested498:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd502
+	SUBQ    $0x06, (AX)
+	JG      dueEnd502
+
+dueRow499:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun503:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound500
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun503
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd502
+
+dueFound500:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters504
+	ADDQ  32(BX), CX
+
+sameQuarters504:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine501:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine501
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow499
+
+dueEnd502:
+	SUBQ $0x03, 80(SP)
+	JMP  pairRows
+
+loop497Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop497Step3
+	JE   loop497Step2
+	JMP  loop497Step1
+
+loop497Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop497Requested0
+
+loop497Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop497Requested1
+
+loop497Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop497Requested2
+
+loop497Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow505
+	ADDQ       $0x00007000, DX
+
+sameWindow505:
+	JMP loop497Requested3
+
+pair4:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop506Part
+	MOVQ   104(SP), DX
+
+loop506:
+	TESTQ DX, DX
+	JNE   loop506Request0
+
+loop506Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop506Step1:
+	TESTQ DX, DX
+	JNE   loop506Request1
+
+loop506Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop506Step2:
+	TESTQ DX, DX
+	JNE   loop506Request2
+
+loop506Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop506Step3:
+	TESTQ DX, DX
+	JNE   loop506Request3
+
+loop506Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop506
+	TESTQ        DX, DX
+	JE           noneRequested507
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested507:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd511
+	SUBQ    $0x08, (AX)
+	JG      dueEnd511
+
+dueRow508:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun512:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound509
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun512
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd511
+
+dueFound509:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters513
+	ADDQ  32(BX), CX
+
+sameQuarters513:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine510:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine510
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow508
+
+dueEnd511:
+	SUBQ $0x04, 80(SP)
+	JMP  pairRows
+
+loop506Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop506Step3
+	JE   loop506Step2
+	JMP  loop506Step1
+
+loop506Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop506Requested0
+
+loop506Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop506Requested1
+
+loop506Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop506Requested2
+
+loop506Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow514
+	ADDQ       $0x00007000, DX
+
+sameWindow514:
+	JMP loop506Requested3
+
+pair5:
+	// 5 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop515Part
+	MOVQ   104(SP), DX
+
+loop515:
+	TESTQ DX, DX
+	JNE   loop515Request0
+
+loop515Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop515Step1:
+	TESTQ DX, DX
+	JNE   loop515Request1
+
+loop515Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop515Step2:
+	TESTQ DX, DX
+	JNE   loop515Request2
+
+loop515Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop515Step3:
+	TESTQ DX, DX
+	JNE   loop515Request3
+
+loop515Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop515
+	TESTQ        DX, DX
+	JE           noneRequested516
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested516:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd520
+	SUBQ    $0x0a, (AX)
+	JG      dueEnd520
+
+dueRow517:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun521:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound518
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun521
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd520
+
+dueFound518:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters522
+	ADDQ  32(BX), CX
+
+sameQuarters522:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine519:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine519
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow517
+
+dueEnd520:
+	SUBQ $0x05, 80(SP)
+	JMP  pairRows
+
+loop515Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop515Step3
+	JE   loop515Step2
+	JMP  loop515Step1
+
+loop515Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop515Requested0
+
+loop515Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop515Requested1
+
+loop515Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop515Requested2
+
+loop515Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow523
+	ADDQ       $0x00007000, DX
+
+sameWindow523:
+	JMP loop515Requested3
+
+pair6:
+	// 6 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop524Part
+	MOVQ   104(SP), DX
+
+loop524:
+	TESTQ DX, DX
+	JNE   loop524Request0
+
+loop524Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop524Step1:
+	TESTQ DX, DX
+	JNE   loop524Request1
+
+loop524Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop524Step2:
+	TESTQ DX, DX
+	JNE   loop524Request2
+
+loop524Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop524Step3:
+	TESTQ DX, DX
+	JNE   loop524Request3
+
+loop524Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop524
+	TESTQ        DX, DX
+	JE           noneRequested525
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested525:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd529
+	SUBQ    $0x0c, (AX)
+	JG      dueEnd529
+
+dueRow526:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun530:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound527
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun530
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd529
+
+dueFound527:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters531
+	ADDQ  32(BX), CX
+
+sameQuarters531:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine528:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine528
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow526
+
+dueEnd529:
+	SUBQ $0x06, 80(SP)
+	JMP  pairRows
+
+loop524Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop524Step3
+	JE   loop524Step2
+	JMP  loop524Step1
+
+loop524Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop524Requested0
+
+loop524Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop524Requested1
+
+loop524Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop524Requested2
+
+loop524Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow532
+	ADDQ       $0x00007000, DX
+
+sameWindow532:
+	JMP loop524Requested3
+
+pair7:
+	// 7 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop533Part
+	MOVQ   104(SP), DX
+
+loop533:
+	TESTQ DX, DX
+	JNE   loop533Request0
+
+loop533Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop533Step1:
+	TESTQ DX, DX
+	JNE   loop533Request1
+
+loop533Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop533Step2:
+	TESTQ DX, DX
+	JNE   loop533Request2
+
+loop533Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop533Step3:
+	TESTQ DX, DX
+	JNE   loop533Request3
+
+loop533Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop533
+	TESTQ        DX, DX
+	JE           noneRequested534
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested534:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000007, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd538
+	SUBQ    $0x0e, (AX)
+	JG      dueEnd538
+
+dueRow535:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun539:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound536
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun539
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd538
+
+dueFound536:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters540
+	ADDQ  32(BX), CX
+
+sameQuarters540:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine537:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine537
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow535
+
+dueEnd538:
+	SUBQ $0x07, 80(SP)
+	JMP  pairRows
+
+loop533Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop533Step3
+	JE   loop533Step2
+	JMP  loop533Step1
+
+loop533Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop533Requested0
+
+loop533Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop533Requested1
+
+loop533Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop533Requested2
+
+loop533Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow541
+	ADDQ       $0x00007000, DX
+
+sameWindow541:
+	JMP loop533Requested3
+
+pair8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop542Part
+	MOVQ   104(SP), DX
+
+loop542:
+	TESTQ DX, DX
+	JNE   loop542Request0
+
+loop542Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop542Step1:
+	TESTQ DX, DX
+	JNE   loop542Request1
+
+loop542Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop542Step2:
+	TESTQ DX, DX
+	JNE   loop542Request2
+
+loop542Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop542Step3:
+	TESTQ DX, DX
+	JNE   loop542Request3
+
+loop542Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop542
+	TESTQ        DX, DX
+	JE           noneRequested543
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested543:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000008, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd547
+	SUBQ    $0x10, (AX)
+	JG      dueEnd547
+
+dueRow544:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun548:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound545
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun548
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd547
+
+dueFound545:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters549
+	ADDQ  32(BX), CX
+
+sameQuarters549:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine546:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine546
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow544
+
+dueEnd547:
+	SUBQ $0x08, 80(SP)
+	JMP  pairRows
+
+loop542Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop542Step3
+	JE   loop542Step2
+	JMP  loop542Step1
+
+loop542Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop542Requested0
+
+loop542Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop542Requested1
+
+loop542Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop542Requested2
+
+loop542Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow550
+	ADDQ       $0x00007000, DX
+
+sameWindow550:
+	JMP loop542Requested3
+
+pair9:
+	// 9 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop551Part
+	MOVQ   104(SP), DX
+
+loop551:
+	TESTQ DX, DX
+	JNE   loop551Request0
+
+loop551Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop551Step1:
+	TESTQ DX, DX
+	JNE   loop551Request1
+
+loop551Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop551Step2:
+	TESTQ DX, DX
+	JNE   loop551Request2
+
+loop551Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop551Step3:
+	TESTQ DX, DX
+	JNE   loop551Request3
+
+loop551Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop551
+	TESTQ        DX, DX
+	JE           noneRequested552
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested552:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000009, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd556
+	SUBQ    $0x12, (AX)
+	JG      dueEnd556
+
+dueRow553:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun557:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound554
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun557
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd556
+
+dueFound554:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters558
+	ADDQ  32(BX), CX
+
+sameQuarters558:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine555:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine555
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow553
+
+dueEnd556:
+	SUBQ $0x09, 80(SP)
+	JMP  pairRows
+
+loop551Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop551Step3
+	JE   loop551Step2
+	JMP  loop551Step1
+
+loop551Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop551Requested0
+
+loop551Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop551Requested1
+
+loop551Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop551Requested2
+
+loop551Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow559
+	ADDQ       $0x00007000, DX
+
+sameWindow559:
+	JMP loop551Requested3
+
+pair10:
+	// 10 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop560Part
+	MOVQ   104(SP), DX
+
+loop560:
+	TESTQ DX, DX
+	JNE   loop560Request0
+
+loop560Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop560Step1:
+	TESTQ DX, DX
+	JNE   loop560Request1
+
+loop560Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop560Step2:
+	TESTQ DX, DX
+	JNE   loop560Request2
+
+loop560Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop560Step3:
+	TESTQ DX, DX
+	JNE   loop560Request3
+
+loop560Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop560
+	TESTQ        DX, DX
+	JE           noneRequested561
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested561:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000a, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd565
+	SUBQ    $0x14, (AX)
+	JG      dueEnd565
+
+dueRow562:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun566:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound563
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun566
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd565
+
+dueFound563:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters567
+	ADDQ  32(BX), CX
+
+sameQuarters567:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine564:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine564
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow562
+
+dueEnd565:
+	SUBQ $0x0a, 80(SP)
+	JMP  pairRows
+
+loop560Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop560Step3
+	JE   loop560Step2
+	JMP  loop560Step1
+
+loop560Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop560Requested0
+
+loop560Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop560Requested1
+
+loop560Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop560Requested2
+
+loop560Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow568
+	ADDQ       $0x00007000, DX
+
+sameWindow568:
+	JMP loop560Requested3
+
+pair11:
+	// 11 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop569Part
+	MOVQ   104(SP), DX
+
+loop569:
+	TESTQ DX, DX
+	JNE   loop569Request0
+
+loop569Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop569Step1:
+	TESTQ DX, DX
+	JNE   loop569Request1
+
+loop569Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop569Step2:
+	TESTQ DX, DX
+	JNE   loop569Request2
+
+loop569Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop569Step3:
+	TESTQ DX, DX
+	JNE   loop569Request3
+
+loop569Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop569
+	TESTQ        DX, DX
+	JE           noneRequested570
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested570:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000b, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd574
+	SUBQ    $0x16, (AX)
+	JG      dueEnd574
+
+dueRow571:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun575:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound572
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun575
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd574
+
+dueFound572:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters576
+	ADDQ  32(BX), CX
+
+sameQuarters576:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine573:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine573
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow571
+
+dueEnd574:
+	SUBQ $0x0b, 80(SP)
+	JMP  pairRows
+
+loop569Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop569Step3
+	JE   loop569Step2
+	JMP  loop569Step1
+
+loop569Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop569Requested0
+
+loop569Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop569Requested1
+
+loop569Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop569Requested2
+
+loop569Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow577
+	ADDQ       $0x00007000, DX
+
+sameWindow577:
+	JMP loop569Requested3
+
+pair12:
+	// 12 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop578Part
+	MOVQ   104(SP), DX
+
+loop578:
+	TESTQ DX, DX
+	JNE   loop578Request0
+
+loop578Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop578Step1:
+	TESTQ DX, DX
+	JNE   loop578Request1
+
+loop578Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop578Step2:
+	TESTQ DX, DX
+	JNE   loop578Request2
+
+loop578Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop578Step3:
+	TESTQ DX, DX
+	JNE   loop578Request3
+
+loop578Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop578
+	TESTQ        DX, DX
+	JE           noneRequested579
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested579:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z6, (DI)
+	VMOVUPS Z7, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000c, R9, DX
+	ADDQ    DX, SI
+	MOVQ    next+48(FP), AX
+	TESTQ   AX, AX
+	JE      dueEnd583
+	SUBQ    $0x18, (AX)
+	JG      dueEnd583
+
+dueRow580:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun584:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound581
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun584
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd583
+
+dueFound581:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters585
+	ADDQ  32(BX), CX
+
+sameQuarters585:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine582:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine582
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow580
+
+dueEnd583:
+	SUBQ $0x0c, 80(SP)
+	JMP  pairRows
+
+loop578Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop578Step3
+	JE   loop578Step2
+	JMP  loop578Step1
+
+loop578Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop578Requested0
+
+loop578Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop578Requested1
+
+loop578Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop578Requested2
+
+loop578Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow586
+	ADDQ       $0x00007000, DX
+
+sameWindow586:
+	JMP loop578Requested3
+
+pairNext:
+	ADDQ   $0x00000080, 48(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    pair
+
+pairEnd:
+single:
+	CMPQ 32(SP), $0x01
+	JL   singleEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+
+singleRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x17
+	JGE  single12
+	CMPQ CX, $0x15
+	JGE  single11
+	CMPQ CX, $0x13
+	JGE  single10
+	CMPQ CX, $0x11
+	JGE  single9
+	CMPQ CX, $0x0f
+	JGE  single8
+	CMPQ CX, $0x0d
+	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
+	CMPQ CX, $0x0b
+	JGE  single11
+	CMPQ CX, $0x0a
+	JGE  single10
+	CMPQ CX, $0x09
+	JGE  single9
+	CMPQ CX, $0x08
+	JGE  single8
+	CMPQ CX, $0x07
+	JGE  single7
+	CMPQ CX, $0x06
+	JGE  single6
+	CMPQ CX, $0x05
+	JGE  single5
+	CMPQ CX, $0x04
+	JGE  single4
+	CMPQ CX, $0x03
+	JGE  single3
+	CMPQ CX, $0x02
+	JGE  single2
+	JMP  singleNext
+
+single2:
+	// 2 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop587Part
+
+loop587:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+
+loop587Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+
+loop587Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+
+loop587Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	ADDQ             $0x10, AX
+	SUBQ             $0x04, CX
+	JG               loop587
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000002, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd591
+	SUBQ             $0x02, (AX)
+	JG               dueEnd591
+
+dueRow588:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun592:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound589
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun592
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd591
+
+dueFound589:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters593
+	ADDQ  32(BX), CX
+
+sameQuarters593:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine590:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine590
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow588
+
+dueEnd591:
+	SUBQ $0x02, 80(SP)
+	JMP  singleRows
+
+loop587Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop587Step3
+	JE   loop587Step2
+	JMP  loop587Step1
+
+single3:
+	// 3 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	MOVQ   SI, AX
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop594Part
+
+loop594:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+
+loop594Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+
+loop594Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+
+loop594Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	ADDQ             $0x10, AX
+	SUBQ             $0x04, CX
+	JG               loop594
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000003, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd598
+	SUBQ             $0x03, (AX)
+	JG               dueEnd598
+
+dueRow595:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun599:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound596
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun599
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd598
+
+dueFound596:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters600
+	ADDQ  32(BX), CX
+
+sameQuarters600:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine597:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine597
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow595
+
+dueEnd598:
+	SUBQ $0x03, 80(SP)
+	JMP  singleRows
+
+loop594Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop594Step3
+	JE   loop594Step2
+	JMP  loop594Step1
+
+single4:
+	// 4 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop601Part
+
+loop601:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+
+loop601Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+
+loop601Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+
+loop601Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop601
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000004, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd605
+	SUBQ             $0x04, (AX)
+	JG               dueEnd605
+
+dueRow602:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun606:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound603
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun606
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd605
+
+dueFound603:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters607
+	ADDQ  32(BX), CX
+
+sameQuarters607:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine604:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine604
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow602
+
+dueEnd605:
+	SUBQ $0x04, 80(SP)
+	JMP  singleRows
+
+loop601Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop601Step3
+	JE   loop601Step2
+	JMP  loop601Step1
+
+single5:
+	// 5 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop608Part
+
+loop608:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+
+loop608Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+
+loop608Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+
+loop608Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop608
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000005, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd612
+	SUBQ             $0x05, (AX)
+	JG               dueEnd612
+
+dueRow609:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun613:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound610
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun613
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd612
+
+dueFound610:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters614
+	ADDQ  32(BX), CX
+
+sameQuarters614:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine611:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine611
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow609
+
+dueEnd612:
+	SUBQ $0x05, 80(SP)
+	JMP  singleRows
+
+loop608Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop608Step3
+	JE   loop608Step2
+	JMP  loop608Step1
+
+single6:
+	// 6 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop615Part
+
+loop615:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+
+loop615Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+
+loop615Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+
+loop615Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop615
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000006, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd619
+	SUBQ             $0x06, (AX)
+	JG               dueEnd619
+
+dueRow616:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun620:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound617
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun620
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd619
+
+dueFound617:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters621
+	ADDQ  32(BX), CX
+
+sameQuarters621:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine618:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine618
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow616
+
+dueEnd619:
+	SUBQ $0x06, 80(SP)
+	JMP  singleRows
+
+loop615Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop615Step3
+	JE   loop615Step2
+	JMP  loop615Step1
+
+single7:
+	// 7 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop622Part
+
+loop622:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+
+loop622Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+
+loop622Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+
+loop622Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop622
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000007, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd626
+	SUBQ             $0x07, (AX)
+	JG               dueEnd626
+
+dueRow623:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun627:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound624
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun627
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd626
+
+dueFound624:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters628
+	ADDQ  32(BX), CX
+
+sameQuarters628:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine625:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine625
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow623
+
+dueEnd626:
+	SUBQ $0x07, 80(SP)
+	JMP  singleRows
+
+loop622Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop622Step3
+	JE   loop622Step2
+	JMP  loop622Step1
+
+single8:
+	// 8 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop629Part
+
+loop629:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+
+loop629Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+
+loop629Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+
+loop629Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop629
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000008, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd633
+	SUBQ             $0x08, (AX)
+	JG               dueEnd633
+
+dueRow630:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun634:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound631
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun634
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd633
+
+dueFound631:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters635
+	ADDQ  32(BX), CX
+
+sameQuarters635:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine632:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine632
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow630
+
+dueEnd633:
+	SUBQ $0x08, 80(SP)
+	JMP  singleRows
+
+loop629Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop629Step3
+	JE   loop629Step2
+	JMP  loop629Step1
+
+single9:
+	// 9 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop636Part
+
+loop636:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+
+loop636Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+
+loop636Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+
+loop636Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop636
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000009, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd640
+	SUBQ             $0x09, (AX)
+	JG               dueEnd640
+
+dueRow637:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun641:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound638
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun641
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd640
+
+dueFound638:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters642
+	ADDQ  32(BX), CX
+
+sameQuarters642:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine639:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine639
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow637
+
+dueEnd640:
+	SUBQ $0x09, 80(SP)
+	JMP  singleRows
+
+loop636Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop636Step3
+	JE   loop636Step2
+	JMP  loop636Step1
+
+single10:
+	// 10 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop643Part
+
+loop643:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+
+loop643Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+
+loop643Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+
+loop643Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop643
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000a, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd647
+	SUBQ             $0x0a, (AX)
+	JG               dueEnd647
+
+dueRow644:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun648:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound645
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun648
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd647
+
+dueFound645:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters649
+	ADDQ  32(BX), CX
+
+sameQuarters649:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine646:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine646
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow644
+
+dueEnd647:
+	SUBQ $0x0a, 80(SP)
+	JMP  singleRows
+
+loop643Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop643Step3
+	JE   loop643Step2
+	JMP  loop643Step1
+
+single11:
+	// 11 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop650Part
+
+loop650:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+
+loop650Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+
+loop650Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+
+loop650Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop650
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000b, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd654
+	SUBQ             $0x0b, (AX)
+	JG               dueEnd654
+
+dueRow651:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun655:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound652
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun655
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd654
+
+dueFound652:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters656
+	ADDQ  32(BX), CX
+
+sameQuarters656:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine653:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine653
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow651
+
+dueEnd654:
+	SUBQ $0x0b, 80(SP)
+	JMP  singleRows
+
+loop650Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop650Step3
+	JE   loop650Step2
+	JMP  loop650Step1
+
+single12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop657Part
+
+loop657:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
+
+loop657Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
+
+loop657Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
+
+loop657Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop657
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z27, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000c, R9, DX
+	ADDQ             DX, SI
+	MOVQ             next+48(FP), AX
+	TESTQ            AX, AX
+	JE               dueEnd661
+	SUBQ             $0x0c, (AX)
+	JG               dueEnd661
+
+dueRow658:
+	MOVQ 16(AX), BX
+	ADDQ AX, BX
+
+dueRun662:
+	CMPQ 24(BX), $0x00
+	JNE  dueFound659
+
+	// The next run.
+	ADDQ $0x28, BX
+	ADDQ $0x28, 16(AX)
+	MOVQ 16(AX), CX
+	CMPQ CX, 24(AX)
+	JNE  dueRun662
+	MOVQ $0x7fffffffffffffff, CX
+	MOVQ CX, (AX)
+	JMP  dueEnd661
+
+dueFound659:
+	DECQ  24(BX)
+	MOVQ  (BX), R13
+	MOVQ  8(BX), CX
+	TESTQ $0x00000003, 24(BX)
+	JNE   sameQuarters663
+	ADDQ  32(BX), CX
+
+sameQuarters663:
+	ADDQ CX, (BX)
+	MOVQ 16(BX), CX
+
+dueLine660:
+	PREFETCHT1 (R13)
+	ADDQ       $0x40, R13
+	DECQ       CX
+	JNE        dueLine660
+	MOVQ       8(AX), CX
+	ADDQ       CX, (AX)
+	JLE        dueRow658
+
+dueEnd661:
+	SUBQ $0x0c, 80(SP)
+	JMP  singleRows
+
+loop657Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop657Step3
+	JE   loop657Step2
+	JMP  loop657Step1
+
+singleNext:
+	ADDQ   $0x40, 48(SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    single
+
+singleEnd:
+	VZEROUPPER
+	RET
+
+// func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
+	MOVQ o+0(FP), AX
+	MOVQ AX, 48(SP)
+	MOVQ p+8(FP), AX
+	MOVQ AX, 56(SP)
+	MOVQ v+16(FP), AX
+	MOVQ AX, 40(SP)
+	MOVQ rows+32(FP), AX
+	MOVQ AX, 72(SP)
+	MOVQ oStride+40(FP), AX
+	SHLQ $0x02, AX
+	MOVQ AX, 64(SP)
+	MOVQ pStride+48(FP), R9
+	SHLQ $0x02, R9
+	MOVQ b+56(FP), BX
+	XORQ AX, AX
+	CMPB 64(BX), $0x00
+	JE   used664
+	LEAQ zeros<>+0(SB), AX
+
+used664:
+	MOVQ  AX, (SP)
+	XORQ  AX, AX
+	CMPQ  (SP), $0x00
+	JNE   noFactors666
+	MOVQ  alpha+24(FP), AX
+	MOVQ  $+4, 24(SP)
+	TESTQ AX, AX
+	JNE   factors665
+
+noFactors666:
+	MOVQ AX, 24(SP)
+	LEAQ ones<>+0(SB), AX
+
+factors665:
+	MOVQ  AX, 16(SP)
+	MOVQ  (BX), AX
+	MOVQ  AX, 88(SP)
+	MOVQ  8(BX), AX
+	SHRQ  $0x04, AX
+	MOVQ  AX, 32(SP)
+	MOVQ  16(BX), R10
+	SHLQ  $0x02, R10
+	MOVQ  24(BX), R8
+	SHLQ  $0x02, R8
+	MOVQ  32(BX), AX
+	MOVQ  AX, 96(SP)
+	TESTQ AX, AX
+	JE    noPointer667
+	MOVQ  AX, R13
+	ANDQ  $0x00007fff, R13
+	MOVQ  R13, 96(SP)
+	SHRQ  $0x03, R13
+	SUBQ  96(SP), R13
+	ADDQ  AX, R13
+	ADDQ  $0x00008000, R13
+	MOVQ  R13, 96(SP)
+
+noPointer667:
+	CMPQ 72(SP), $0x06
+	JLE  quads668
+	CMPQ 88(SP), $0x00000080
+	JG   quadEnd
+	CMPQ 72(SP), $0x18
+	JLE  quadEnd
+
+quads668:
+quad:
+	CMPQ 32(SP), $0x04
+	JL   quadEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+	MOVQ 96(SP), AX
+	MOVQ AX, 104(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+quadRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x0b
+	JGE  quad6
+	CMPQ CX, $0x09
+	JGE  quad5
+	CMPQ CX, $0x07
+	JGE  quad4
+	CMPQ CX, $0x06
+	JGE  quad6
+	CMPQ CX, $0x05
+	JGE  quad5
+	CMPQ CX, $0x04
+	JGE  quad4
+	CMPQ CX, $0x03
+	JGE  quad3
+	CMPQ CX, $0x02
+	JGE  quad2
+	JMP  quadNext
+
+quad2:
+	// 2 rows × 64 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun669
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun669:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	LEAQ         (BX)(R8*1), R11
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop670Part
+	MOVQ         104(SP), DX
+
+loop670:
+	TESTQ DX, DX
+	JNE   loop670Request0
+
+loop670Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop670Step1:
+	TESTQ DX, DX
+	JNE   loop670Request1
+
+loop670Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop670Step2:
+	TESTQ DX, DX
+	JNE   loop670Request2
+
+loop670Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+
+loop670Step3:
+	TESTQ DX, DX
+	JNE   loop670Request3
+
+loop670Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop670
+	TESTQ        DX, DX
+	JE           noneRequested671
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested671:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000002, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x02, 80(SP)
+	JMP     quadRows
+
+loop670Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop670Step3
+	JE   loop670Step2
+	JMP  loop670Step1
+
+loop670Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop670Requested0
+
+loop670Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop670Requested1
+
+loop670Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop670Requested2
+
+loop670Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow672
+	ADDQ       $0x00007000, DX
+
+sameWindow672:
+	JMP loop670Requested3
+
+quad3:
+	// 3 rows × 64 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun673
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun673:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	LEAQ         (BX)(R8*1), R11
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop674Part
+	MOVQ         104(SP), DX
+
+loop674:
+	TESTQ DX, DX
+	JNE   loop674Request0
+
+loop674Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop674Step1:
+	TESTQ DX, DX
+	JNE   loop674Request1
+
+loop674Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop674Step2:
+	TESTQ DX, DX
+	JNE   loop674Request2
+
+loop674Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+
+loop674Step3:
+	TESTQ DX, DX
+	JNE   loop674Request3
+
+loop674Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop674
+	TESTQ        DX, DX
+	JE           noneRequested675
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested675:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000003, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x03, 80(SP)
+	JMP     quadRows
+
+loop674Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop674Step3
+	JE   loop674Step2
+	JMP  loop674Step1
+
+loop674Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop674Requested0
+
+loop674Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop674Requested1
+
+loop674Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop674Requested2
+
+loop674Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow676
+	ADDQ       $0x00007000, DX
+
+sameWindow676:
+	JMP loop674Requested3
+
+quad4:
+	// 4 rows × 64 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun677
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun677:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	VMULPS       128(AX), Z12, Z30
+	VMULPS       192(AX), Z12, Z31
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	LEAQ         (BX)(R8*1), R11
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop678Part
+	MOVQ         104(SP), DX
+
+loop678:
+	TESTQ DX, DX
+	JNE   loop678Request0
+
+loop678Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop678Step1:
+	TESTQ DX, DX
+	JNE   loop678Request1
+
+loop678Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop678Step2:
+	TESTQ DX, DX
+	JNE   loop678Request2
+
+loop678Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+
+loop678Step3:
+	TESTQ DX, DX
+	JNE   loop678Request3
+
+loop678Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop678
+	TESTQ        DX, DX
+	JE           noneRequested679
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested679:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000004, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x04, 80(SP)
+	JMP     quadRows
+
+loop678Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop678Step3
+	JE   loop678Step2
+	JMP  loop678Step1
+
+loop678Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop678Requested0
+
+loop678Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop678Requested1
+
+loop678Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop678Requested2
+
+loop678Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow680
+	ADDQ       $0x00007000, DX
+
+sameWindow680:
+	JMP loop678Requested3
+
+quad5:
+	// 5 rows × 64 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun681
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun681:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	VMULPS       128(AX), Z12, Z30
+	VMULPS       192(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	VMULPS       128(AX), Z12, Z2
+	VMULPS       192(AX), Z12, Z3
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	LEAQ         (BX)(R8*1), R11
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop682Part
+	MOVQ         104(SP), DX
+
+loop682:
+	TESTQ DX, DX
+	JNE   loop682Request0
+
+loop682Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop682Step1:
+	TESTQ DX, DX
+	JNE   loop682Request1
+
+loop682Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop682Step2:
+	TESTQ DX, DX
+	JNE   loop682Request2
+
+loop682Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+
+loop682Step3:
+	TESTQ DX, DX
+	JNE   loop682Request3
+
+loop682Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop682
+	TESTQ        DX, DX
+	JE           noneRequested683
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested683:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000005, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x05, 80(SP)
+	JMP     quadRows
+
+loop682Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop682Step3
+	JE   loop682Step2
+	JMP  loop682Step1
+
+loop682Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop682Requested0
+
+loop682Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop682Requested1
+
+loop682Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop682Requested2
+
+loop682Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow684
+	ADDQ       $0x00007000, DX
+
+sameWindow684:
+	JMP loop682Requested3
+
+quad6:
+	// 6 rows × 64 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun685
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun685:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	VMULPS       128(AX), Z12, Z18
+	VMULPS       192(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	VMULPS       128(AX), Z12, Z22
+	VMULPS       192(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	VMULPS       128(AX), Z12, Z26
+	VMULPS       192(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	VMULPS       128(AX), Z12, Z30
+	VMULPS       192(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	VMULPS       128(AX), Z12, Z2
+	VMULPS       192(AX), Z12, Z3
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z4
+	VMULPS       64(AX), Z12, Z5
+	VMULPS       128(AX), Z12, Z6
+	VMULPS       192(AX), Z12, Z7
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	LEAQ         (BX)(R8*1), R11
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop686Part
+	MOVQ         104(SP), DX
+
+loop686:
+	TESTQ DX, DX
+	JNE   loop686Request0
+
+loop686Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop686Step1:
+	TESTQ DX, DX
+	JNE   loop686Request1
+
+loop686Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop686Step2:
+	TESTQ DX, DX
+	JNE   loop686Request2
+
+loop686Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+
+loop686Step3:
+	TESTQ DX, DX
+	JNE   loop686Request3
+
+loop686Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	VMOVUPS      (BX)(R8*2), Z10
+	VMOVUPS      (R11)(R8*2), Z11
+	ADDQ         R10, BX
+	ADDQ         R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VFMADD231PS  Z10, Z12, Z18
+	VFMADD231PS  Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VFMADD231PS  Z10, Z12, Z22
+	VFMADD231PS  Z11, Z12, Z23
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VFMADD231PS  Z10, Z12, Z26
+	VFMADD231PS  Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VFMADD231PS  Z10, Z12, Z30
+	VFMADD231PS  Z11, Z12, Z31
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop686
+	TESTQ        DX, DX
+	JE           noneRequested687
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested687:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	VMOVUPS Z6, 128(DI)
+	VMOVUPS Z7, 192(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000006, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x06, 80(SP)
+	JMP     quadRows
+
+loop686Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop686Step3
+	JE   loop686Step2
+	JMP  loop686Step1
+
+loop686Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop686Requested0
+
+loop686Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	JMP        loop686Requested1
+
+loop686Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP        loop686Requested2
+
+loop686Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ       $0x00000080, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow688
+	ADDQ       $0x00007000, DX
+
+sameWindow688:
+	JMP loop686Requested3
+
+quadNext:
+	ADDQ   $0x00000100, 48(SP)
+	IMUL3Q $0x00000004, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x04, 32(SP)
+	JMP    quad
+
+quadEnd:
+pair:
+	CMPQ 32(SP), $0x02
+	JL   pairEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+	MOVQ 96(SP), AX
+	MOVQ AX, 104(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+pairRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x17
+	JGE  pair12
+	CMPQ CX, $0x15
+	JGE  pair11
+	CMPQ CX, $0x13
+	JGE  pair10
+	CMPQ CX, $0x11
+	JGE  pair9
+	CMPQ CX, $0x0f
+	JGE  pair8
+	CMPQ CX, $0x0d
+	JGE  pair7
+	CMPQ CX, $0x0c
+	JGE  pair12
+	CMPQ CX, $0x0b
+	JGE  pair11
+	CMPQ CX, $0x0a
+	JGE  pair10
+	CMPQ CX, $0x09
+	JGE  pair9
+	CMPQ CX, $0x08
+	JGE  pair8
+	CMPQ CX, $0x07
+	JGE  pair7
+	CMPQ CX, $0x06
+	JGE  pair6
+	CMPQ CX, $0x05
+	JGE  pair5
+	CMPQ CX, $0x04
+	JGE  pair4
+	CMPQ CX, $0x03
+	JGE  pair3
+	CMPQ CX, $0x02
+	JGE  pair2
+	JMP  pairNext
+
+pair2:
+	// 2 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun689
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun689:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop690Part
+	MOVQ         104(SP), DX
+
+loop690:
+	TESTQ DX, DX
+	JNE   loop690Request0
+
+loop690Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop690Step1:
+	TESTQ DX, DX
+	JNE   loop690Request1
+
+loop690Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop690Step2:
+	TESTQ DX, DX
+	JNE   loop690Request2
+
+loop690Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+
+loop690Step3:
+	TESTQ DX, DX
+	JNE   loop690Request3
+
+loop690Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop690
+	TESTQ        DX, DX
+	JE           noneRequested691
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested691:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000002, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000002, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x02, 80(SP)
+	JMP     pairRows
+
+loop690Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop690Step3
+	JE   loop690Step2
+	JMP  loop690Step1
+
+loop690Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop690Requested0
+
+loop690Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop690Requested1
+
+loop690Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop690Requested2
+
+loop690Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow692
+	ADDQ       $0x00007000, DX
+
+sameWindow692:
+	JMP loop690Requested3
+
+pair3:
+	// 3 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun693
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun693:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop694Part
+	MOVQ         104(SP), DX
+
+loop694:
+	TESTQ DX, DX
+	JNE   loop694Request0
+
+loop694Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop694Step1:
+	TESTQ DX, DX
+	JNE   loop694Request1
+
+loop694Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop694Step2:
+	TESTQ DX, DX
+	JNE   loop694Request2
+
+loop694Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+
+loop694Step3:
+	TESTQ DX, DX
+	JNE   loop694Request3
+
+loop694Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           loop694
+	TESTQ        DX, DX
+	JE           noneRequested695
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested695:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000003, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000003, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x03, 80(SP)
+	JMP     pairRows
+
+loop694Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop694Step3
+	JE   loop694Step2
+	JMP  loop694Step1
+
+loop694Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop694Requested0
+
+loop694Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop694Requested1
+
+loop694Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop694Requested2
+
+loop694Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow696
+	ADDQ       $0x00007000, DX
+
+sameWindow696:
+	JMP loop694Requested3
+
+pair4:
+	// 4 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun697
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun697:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop698Part
+	MOVQ         104(SP), DX
+
+loop698:
+	TESTQ DX, DX
+	JNE   loop698Request0
+
+loop698Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop698Step1:
+	TESTQ DX, DX
+	JNE   loop698Request1
+
+loop698Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop698Step2:
+	TESTQ DX, DX
+	JNE   loop698Request2
+
+loop698Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+
+loop698Step3:
+	TESTQ DX, DX
+	JNE   loop698Request3
+
+loop698Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop698
+	TESTQ        DX, DX
+	JE           noneRequested699
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested699:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000004, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000004, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x04, 80(SP)
+	JMP     pairRows
+
+loop698Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop698Step3
+	JE   loop698Step2
+	JMP  loop698Step1
+
+loop698Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop698Requested0
+
+loop698Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop698Requested1
+
+loop698Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop698Requested2
+
+loop698Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow700
+	ADDQ       $0x00007000, DX
+
+sameWindow700:
+	JMP loop698Requested3
+
+pair5:
+	// 5 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun701
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun701:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop702Part
+	MOVQ         104(SP), DX
+
+loop702:
+	TESTQ DX, DX
+	JNE   loop702Request0
+
+loop702Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop702Step1:
+	TESTQ DX, DX
+	JNE   loop702Request1
+
+loop702Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop702Step2:
+	TESTQ DX, DX
+	JNE   loop702Request2
+
+loop702Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+
+loop702Step3:
+	TESTQ DX, DX
+	JNE   loop702Request3
+
+loop702Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop702
+	TESTQ        DX, DX
+	JE           noneRequested703
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested703:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000005, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000005, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x05, 80(SP)
+	JMP     pairRows
+
+loop702Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop702Step3
+	JE   loop702Step2
+	JMP  loop702Step1
+
+loop702Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop702Requested0
+
+loop702Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop702Requested1
+
+loop702Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop702Requested2
+
+loop702Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow704
+	ADDQ       $0x00007000, DX
+
+sameWindow704:
+	JMP loop702Requested3
+
+pair6:
+	// 6 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun705
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun705:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop706Part
+	MOVQ         104(SP), DX
+
+loop706:
+	TESTQ DX, DX
+	JNE   loop706Request0
+
+loop706Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop706Step1:
+	TESTQ DX, DX
+	JNE   loop706Request1
+
+loop706Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop706Step2:
+	TESTQ DX, DX
+	JNE   loop706Request2
+
+loop706Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+
+loop706Step3:
+	TESTQ DX, DX
+	JNE   loop706Request3
+
+loop706Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, CX
+	JG           loop706
+	TESTQ        DX, DX
+	JE           noneRequested707
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested707:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000006, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000006, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x06, 80(SP)
+	JMP     pairRows
+
+loop706Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop706Step3
+	JE   loop706Step2
+	JMP  loop706Step1
+
+loop706Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop706Requested0
+
+loop706Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop706Requested1
+
+loop706Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop706Requested2
+
+loop706Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow708
+	ADDQ       $0x00007000, DX
+
+sameWindow708:
+	JMP loop706Requested3
+
+pair7:
+	// 7 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun709
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun709:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop710Part
+	MOVQ         104(SP), DX
+
+loop710:
+	TESTQ DX, DX
+	JNE   loop710Request0
+
+loop710Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop710Step1:
+	TESTQ DX, DX
+	JNE   loop710Request1
+
+loop710Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop710Step2:
+	TESTQ DX, DX
+	JNE   loop710Request2
+
+loop710Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+
+loop710Step3:
+	TESTQ DX, DX
+	JNE   loop710Request3
+
+loop710Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop710
+	TESTQ        DX, DX
+	JE           noneRequested711
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested711:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000007, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000007, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x07, 80(SP)
+	JMP     pairRows
+
+loop710Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop710Step3
+	JE   loop710Step2
+	JMP  loop710Step1
+
+loop710Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop710Requested0
+
+loop710Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop710Requested1
+
+loop710Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop710Requested2
+
+loop710Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow712
+	ADDQ       $0x00007000, DX
+
+sameWindow712:
+	JMP loop710Requested3
+
+pair8:
+	// 8 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun713
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun713:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop714Part
+	MOVQ         104(SP), DX
+
+loop714:
+	TESTQ DX, DX
+	JNE   loop714Request0
+
+loop714Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop714Step1:
+	TESTQ DX, DX
+	JNE   loop714Request1
+
+loop714Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop714Step2:
+	TESTQ DX, DX
+	JNE   loop714Request2
+
+loop714Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+
+loop714Step3:
+	TESTQ DX, DX
+	JNE   loop714Request3
+
+loop714Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop714
+	TESTQ        DX, DX
+	JE           noneRequested715
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested715:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000008, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000008, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x08, 80(SP)
+	JMP     pairRows
+
+loop714Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop714Step3
+	JE   loop714Step2
+	JMP  loop714Step1
+
+loop714Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop714Requested0
+
+loop714Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop714Requested1
+
+loop714Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop714Requested2
+
+loop714Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow716
+	ADDQ       $0x00007000, DX
+
+sameWindow716:
+	JMP loop714Requested3
+
+pair9:
+	// 9 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun717
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun717:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop718Part
+	MOVQ         104(SP), DX
+
+loop718:
+	TESTQ DX, DX
+	JNE   loop718Request0
+
+loop718Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop718Step1:
+	TESTQ DX, DX
+	JNE   loop718Request1
+
+loop718Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop718Step2:
+	TESTQ DX, DX
+	JNE   loop718Request2
+
+loop718Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+
+loop718Step3:
+	TESTQ DX, DX
+	JNE   loop718Request3
+
+loop718Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, CX
+	JG           loop718
+	TESTQ        DX, DX
+	JE           noneRequested719
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested719:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x00000009, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x00000009, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x09, 80(SP)
+	JMP     pairRows
+
+loop718Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop718Step3
+	JE   loop718Step2
+	JMP  loop718Step1
+
+loop718Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop718Requested0
+
+loop718Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop718Requested1
+
+loop718Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop718Requested2
+
+loop718Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow720
+	ADDQ       $0x00007000, DX
+
+sameWindow720:
+	JMP loop718Requested3
+
+pair10:
+	// 10 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun721
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun721:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z2
+	VMULPS       64(AX), Z12, Z3
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop722Part
+	MOVQ         104(SP), DX
+
+loop722:
+	TESTQ DX, DX
+	JNE   loop722Request0
+
+loop722Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop722Step1:
+	TESTQ DX, DX
+	JNE   loop722Request1
+
+loop722Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop722Step2:
+	TESTQ DX, DX
+	JNE   loop722Request2
+
+loop722Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+
+loop722Step3:
+	TESTQ DX, DX
+	JNE   loop722Request3
+
+loop722Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop722
+	TESTQ        DX, DX
+	JE           noneRequested723
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested723:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000a, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x0000000a, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x0a, 80(SP)
+	JMP     pairRows
+
+loop722Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop722Step3
+	JE   loop722Step2
+	JMP  loop722Step1
+
+loop722Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop722Requested0
+
+loop722Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop722Requested1
+
+loop722Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop722Requested2
+
+loop722Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow724
+	ADDQ       $0x00007000, DX
+
+sameWindow724:
+	JMP loop722Requested3
+
+pair11:
+	// 11 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun725
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun725:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z2
+	VMULPS       64(AX), Z12, Z3
+	ADDQ         DX, AX
+	VBROADCASTSS 40(CX), Z12
+	VMULPS       (AX), Z12, Z4
+	VMULPS       64(AX), Z12, Z5
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop726Part
+	MOVQ         104(SP), DX
+
+loop726:
+	TESTQ DX, DX
+	JNE   loop726Request0
+
+loop726Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop726Step1:
+	TESTQ DX, DX
+	JNE   loop726Request1
+
+loop726Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop726Step2:
+	TESTQ DX, DX
+	JNE   loop726Request2
+
+loop726Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+
+loop726Step3:
+	TESTQ DX, DX
+	JNE   loop726Request3
+
+loop726Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop726
+	TESTQ        DX, DX
+	JE           noneRequested727
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested727:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000b, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x0000000b, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x0b, 80(SP)
+	JMP     pairRows
+
+loop726Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop726Step3
+	JE   loop726Step2
+	JMP  loop726Step1
+
+loop726Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop726Requested0
+
+loop726Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop726Requested1
+
+loop726Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop726Requested2
+
+loop726Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow728
+	ADDQ       $0x00007000, DX
+
+sameWindow728:
+	JMP loop726Requested3
+
+pair12:
+	// 12 rows × 32 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun729
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun729:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	VMULPS       64(AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	VMULPS       64(AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	VMULPS       64(AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	VMULPS       64(AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	VMULPS       64(AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	VMULPS       64(AX), Z12, Z27
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z28
+	VMULPS       64(AX), Z12, Z29
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z30
+	VMULPS       64(AX), Z12, Z31
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z0
+	VMULPS       64(AX), Z12, Z1
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z2
+	VMULPS       64(AX), Z12, Z3
+	ADDQ         DX, AX
+	VBROADCASTSS 40(CX), Z12
+	VMULPS       (AX), Z12, Z4
+	VMULPS       64(AX), Z12, Z5
+	ADDQ         DX, AX
+	VBROADCASTSS 44(CX), Z12
+	VMULPS       (AX), Z12, Z6
+	VMULPS       64(AX), Z12, Z7
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop730Part
+	MOVQ         104(SP), DX
+
+loop730:
+	TESTQ DX, DX
+	JNE   loop730Request0
+
+loop730Requested0:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS (R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS (R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS (R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS (R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop730Step1:
+	TESTQ DX, DX
+	JNE   loop730Request1
+
+loop730Requested1:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 4(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 4(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 4(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 4(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop730Step2:
+	TESTQ DX, DX
+	JNE   loop730Request2
+
+loop730Requested2:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 8(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 8(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 8(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 8(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+
+loop730Step3:
+	TESTQ DX, DX
+	JNE   loop730Request3
+
+loop730Requested3:
+	VMOVUPS      (BX), Z8
+	VMOVUPS      (BX)(R8*1), Z9
+	ADDQ         R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS  Z8, Z12, Z16
+	VFMADD231PS  Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z18
+	VFMADD231PS  Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z20
+	VFMADD231PS  Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS  Z8, Z12, Z22
+	VFMADD231PS  Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z24
+	VFMADD231PS  Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z26
+	VFMADD231PS  Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS  Z8, Z12, Z28
+	VFMADD231PS  Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z30
+	VFMADD231PS  Z9, Z12, Z31
+	VBROADCASTSS 12(R12)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VBROADCASTSS 12(R11), Z12
+	VFMADD231PS  Z8, Z12, Z2
+	VFMADD231PS  Z9, Z12, Z3
+	VBROADCASTSS 12(R11)(R9*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VBROADCASTSS 12(R11)(R9*2), Z12
+	VFMADD231PS  Z8, Z12, Z6
+	VFMADD231PS  Z9, Z12, Z7
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, CX
+	JG           loop730
+	TESTQ        DX, DX
+	JE           noneRequested731
+	MOVQ         DX, 96(SP)
+	MOVQ         $+0, 104(SP)
+
+noneRequested731:
+	MOVQ    64(SP), DX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z6, (DI)
+	VMOVUPS Z7, 64(DI)
+	ADDQ    DX, DI
+	IMUL3Q  $0x0000000c, R9, DX
+	ADDQ    DX, SI
+	IMUL3Q  $0x0000000c, 24(SP), AX
+	ADDQ    AX, 8(SP)
+	SUBQ    $0x0c, 80(SP)
+	JMP     pairRows
+
+loop730Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB   loop730Step3
+	JE   loop730Step2
+	JMP  loop730Step1
+
+loop730Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP        loop730Requested0
+
+loop730Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP        loop730Requested1
+
+loop730Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP        loop730Requested2
+
+loop730Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ       $0x40, DX
+	TESTQ      $0x00001000, DX
+	JE         sameWindow732
+	ADDQ       $0x00007000, DX
+
+sameWindow732:
+	JMP loop730Requested3
+
+pairNext:
+	ADDQ   $0x00000080, 48(SP)
+	IMUL3Q $0x00000002, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x02, 32(SP)
+	JMP    pair
+
+pairEnd:
+single:
+	CMPQ 32(SP), $0x01
+	JL   singleEnd
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 72(SP), CX
+	MOVQ CX, 80(SP)
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+singleRows:
+	MOVQ 80(SP), CX
+	CMPQ CX, $0x17
+	JGE  single12
+	CMPQ CX, $0x15
+	JGE  single11
+	CMPQ CX, $0x13
+	JGE  single10
+	CMPQ CX, $0x11
+	JGE  single9
+	CMPQ CX, $0x0f
+	JGE  single8
+	CMPQ CX, $0x0d
+	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
+	CMPQ CX, $0x0b
+	JGE  single11
+	CMPQ CX, $0x0a
+	JGE  single10
+	CMPQ CX, $0x09
+	JGE  single9
+	CMPQ CX, $0x08
+	JGE  single8
+	CMPQ CX, $0x07
+	JGE  single7
+	CMPQ CX, $0x06
+	JGE  single6
+	CMPQ CX, $0x05
+	JGE  single5
+	CMPQ CX, $0x04
+	JGE  single4
+	CMPQ CX, $0x03
+	JGE  single3
+	CMPQ CX, $0x02
+	JGE  single2
+	JMP  singleNext
+
+single2:
+	// 2 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun733
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun733:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop734Part
+
+loop734:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+
+loop734Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+
+loop734Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+
+loop734Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	ADDQ             $0x10, AX
+	SUBQ             $0x04, CX
+	JG               loop734
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000002, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000002, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x02, 80(SP)
+	JMP              singleRows
+
+loop734Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop734Step3
+	JE   loop734Step2
+	JMP  loop734Step1
+
+single3:
+	// 3 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun735
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun735:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	MOVQ         SI, AX
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop736Part
+
+loop736:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+
+loop736Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+
+loop736Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+
+loop736Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	ADDQ             $0x10, AX
+	SUBQ             $0x04, CX
+	JG               loop736
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000003, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000003, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x03, 80(SP)
+	JMP              singleRows
+
+loop736Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop736Step3
+	JE   loop736Step2
+	JMP  loop736Step1
+
+single4:
+	// 4 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun737
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun737:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop738Part
+
+loop738:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+
+loop738Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+
+loop738Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+
+loop738Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop738
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000004, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000004, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x04, 80(SP)
+	JMP              singleRows
+
+loop738Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop738Step3
+	JE   loop738Step2
+	JMP  loop738Step1
+
+single5:
+	// 5 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun739
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun739:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop740Part
+
+loop740:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+
+loop740Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+
+loop740Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+
+loop740Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop740
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000005, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000005, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x05, 80(SP)
+	JMP              singleRows
+
+loop740Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop740Step3
+	JE   loop740Step2
+	JMP  loop740Step1
+
+single6:
+	// 6 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun741
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun741:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop742Part
+
+loop742:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+
+loop742Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+
+loop742Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+
+loop742Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	SUBQ             $0x04, CX
+	JG               loop742
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000006, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000006, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x06, 80(SP)
+	JMP              singleRows
+
+loop742Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop742Step3
+	JE   loop742Step2
+	JMP  loop742Step1
+
+single7:
+	// 7 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun743
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun743:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop744Part
+
+loop744:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+
+loop744Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+
+loop744Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+
+loop744Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop744
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000007, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000007, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x07, 80(SP)
+	JMP              singleRows
+
+loop744Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop744Step3
+	JE   loop744Step2
+	JMP  loop744Step1
+
+single8:
+	// 8 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun745
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun745:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop746Part
+
+loop746:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+
+loop746Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+
+loop746Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+
+loop746Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop746
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000008, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000008, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x08, 80(SP)
+	JMP              singleRows
+
+loop746Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop746Step3
+	JE   loop746Step2
+	JMP  loop746Step1
+
+single9:
+	// 9 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun747
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun747:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop748Part
+
+loop748:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+
+loop748Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+
+loop748Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+
+loop748Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	SUBQ             $0x04, CX
+	JG               loop748
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x00000009, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x00000009, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x09, 80(SP)
+	JMP              singleRows
+
+loop748Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop748Step3
+	JE   loop748Step2
+	JMP  loop748Step1
+
+single10:
+	// 10 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun749
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun749:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z25
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop750Part
+
+loop750:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+
+loop750Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+
+loop750Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+
+loop750Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop750
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000a, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x0000000a, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x0a, 80(SP)
+	JMP              singleRows
+
+loop750Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop750Step3
+	JE   loop750Step2
+	JMP  loop750Step1
+
+single11:
+	// 11 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun751
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun751:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 40(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop752Part
+
+loop752:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+
+loop752Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+
+loop752Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+
+loop752Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop752
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000b, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x0000000b, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x0b, 80(SP)
+	JMP              singleRows
+
+loop752Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop752Step3
+	JE   loop752Step2
+	JMP  loop752Step1
+
+single12:
+	// 12 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun753
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun753:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 40(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	ADDQ         DX, AX
+	VBROADCASTSS 44(CX), Z12
+	VMULPS       (AX), Z12, Z27
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop754Part
+
+loop754:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
+
+loop754Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
+
+loop754Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
+
+loop754Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop754
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z27, (DI)
+	ADDQ             DX, DI
+	IMUL3Q           $0x0000000c, R9, DX
+	ADDQ             DX, SI
+	IMUL3Q           $0x0000000c, 24(SP), AX
+	ADDQ             AX, 8(SP)
+	SUBQ             $0x0c, 80(SP)
+	JMP              singleRows
+
+loop754Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop754Step3
+	JE   loop754Step2
+	JMP  loop754Step1
+
+singleNext:
+	ADDQ   $0x40, 48(SP)
+	IMUL3Q $0x00000001, R8, AX
+	ADDQ   AX, 40(SP)
+	SUBQ   $0x01, 32(SP)
+	JMP    single
+
+singleEnd:
+	VZEROUPPER
+	RET
+
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
@@ -26288,10 +22541,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue1107
+	JE    noQueue755
 	MOVQ  32(DX), DX
 
-noQueue1107:
+noQueue755:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -26407,10 +22660,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1108
+	JE         sameWindow756
 	ADDQ       $0x00007000, R13
 
-sameWindow1108:
+sameWindow756:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -26661,10 +22914,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow1109
+	JE         sameWindow757
 	ADDQ       $0x00007000, R13
 
-sameWindow1109:
+sameWindow757:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -26890,10 +23143,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow1110
+	JE         sameWindow758
 	ADDQ       $0x00007000, R12
 
-sameWindow1110:
+sameWindow758:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -27091,10 +23344,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow1111
+	JE         sameWindow759
 	ADDQ       $0x00007000, R11
 
-sameWindow1111:
+sameWindow759:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -29061,7 +25314,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1121
+	JE           maxOfRow769
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29073,7 +25326,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1121
+	JE           maxOfRow769
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29085,7 +25338,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1121
+	JE           maxOfRow769
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29097,7 +25350,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1121:
+maxOfRow769:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -29110,7 +25363,7 @@ maxOfRow1121:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1122
+	JE           maxOfRow770
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29122,7 +25375,7 @@ maxOfRow1121:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1122
+	JE           maxOfRow770
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29134,7 +25387,7 @@ maxOfRow1121:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1122
+	JE           maxOfRow770
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29146,7 +25399,7 @@ maxOfRow1121:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1122:
+maxOfRow770:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -29162,7 +25415,7 @@ maxOfRow1122:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1123
+	JE           maxOfRow771
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29174,7 +25427,7 @@ maxOfRow1122:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1123
+	JE           maxOfRow771
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29186,7 +25439,7 @@ maxOfRow1122:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1123
+	JE           maxOfRow771
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -29198,7 +25451,7 @@ maxOfRow1122:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow1123:
+maxOfRow771:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -29211,7 +25464,7 @@ maxOfRow1123:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1124
+	JE           maxOfRow772
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29223,7 +25476,7 @@ maxOfRow1123:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1124
+	JE           maxOfRow772
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29235,7 +25488,7 @@ maxOfRow1123:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1124
+	JE           maxOfRow772
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29247,7 +25500,7 @@ maxOfRow1123:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1124:
+maxOfRow772:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -29263,7 +25516,7 @@ maxOfRow1124:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1125
+	JE           maxOfRow773
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29275,7 +25528,7 @@ maxOfRow1124:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1125
+	JE           maxOfRow773
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29287,7 +25540,7 @@ maxOfRow1124:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1125
+	JE           maxOfRow773
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -29299,7 +25552,7 @@ maxOfRow1124:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow1125:
+maxOfRow773:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -29312,7 +25565,7 @@ maxOfRow1125:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1126
+	JE           maxOfRow774
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29324,7 +25577,7 @@ maxOfRow1125:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1126
+	JE           maxOfRow774
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29336,7 +25589,7 @@ maxOfRow1125:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1126
+	JE           maxOfRow774
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29348,7 +25601,7 @@ maxOfRow1125:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1126:
+maxOfRow774:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -29364,7 +25617,7 @@ maxOfRow1126:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1127
+	JE           maxOfRow775
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29376,7 +25629,7 @@ maxOfRow1126:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1127
+	JE           maxOfRow775
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29388,7 +25641,7 @@ maxOfRow1126:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1127
+	JE           maxOfRow775
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -29400,7 +25653,7 @@ maxOfRow1126:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow1127:
+maxOfRow775:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -29413,7 +25666,7 @@ maxOfRow1127:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1128
+	JE           maxOfRow776
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29425,7 +25678,7 @@ maxOfRow1127:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1128
+	JE           maxOfRow776
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29437,7 +25690,7 @@ maxOfRow1127:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1128
+	JE           maxOfRow776
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -29449,7 +25702,7 @@ maxOfRow1127:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow1128:
+maxOfRow776:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -29486,7 +25739,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow1129
+	JE           maxOfRow777
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29498,7 +25751,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow1129
+	JE           maxOfRow777
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29510,7 +25763,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow1129
+	JE           maxOfRow777
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -29522,7 +25775,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow1129:
+maxOfRow777:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -31145,22 +27398,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1139
+	JE        maxOfRow787
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1139
+	JE        maxOfRow787
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1139
+	JE        maxOfRow787
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1139:
+maxOfRow787:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -31168,22 +27421,22 @@ maxOfRow1139:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1140
+	JE            maxOfRow788
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1140
+	JE            maxOfRow788
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1140
+	JE            maxOfRow788
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1140:
+maxOfRow788:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -31194,22 +27447,22 @@ maxOfRow1140:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1141
+	JE            maxOfRow789
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1141
+	JE            maxOfRow789
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1141
+	JE            maxOfRow789
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow1141:
+maxOfRow789:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -31217,22 +27470,22 @@ maxOfRow1141:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1142
+	JE            maxOfRow790
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1142
+	JE            maxOfRow790
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1142
+	JE            maxOfRow790
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1142:
+maxOfRow790:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -31243,22 +27496,22 @@ maxOfRow1142:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1143
+	JE            maxOfRow791
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1143
+	JE            maxOfRow791
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1143
+	JE            maxOfRow791
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow1143:
+maxOfRow791:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -31266,22 +27519,22 @@ maxOfRow1143:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1144
+	JE            maxOfRow792
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1144
+	JE            maxOfRow792
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1144
+	JE            maxOfRow792
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1144:
+maxOfRow792:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -31292,22 +27545,22 @@ maxOfRow1144:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1145
+	JE            maxOfRow793
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1145
+	JE            maxOfRow793
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1145
+	JE            maxOfRow793
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow1145:
+maxOfRow793:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -31315,22 +27568,22 @@ maxOfRow1145:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow1146
+	JE            maxOfRow794
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow1146
+	JE            maxOfRow794
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow1146
+	JE            maxOfRow794
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow1146:
+maxOfRow794:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -31362,22 +27615,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow1147
+	JE        maxOfRow795
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow1147
+	JE        maxOfRow795
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow1147
+	JE        maxOfRow795
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow1147:
+maxOfRow795:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -32401,7 +28654,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1148
+	JNE          fusedOverwrite796
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -32423,9 +28676,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1149
+	JMP          fusedReady797
 
-fusedOverwrite1148:
+fusedOverwrite796:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -32439,7 +28692,7 @@ fusedOverwrite1148:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1149:
+fusedReady797:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -33416,7 +29669,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite1150
+	JNE          fusedOverwrite798
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -33438,9 +29691,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady1151
+	JMP          fusedReady799
 
-fusedOverwrite1150:
+fusedOverwrite798:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -33454,7 +29707,7 @@ fusedOverwrite1150:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady1151:
+fusedReady799:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

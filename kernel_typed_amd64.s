@@ -6,7 +6,7 @@
 
 // func accumulateF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·accumulateF16AVX2(SB), NOSPLIT, $112-64
+TEXT ·accumulateF16AVX2(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -51,7 +51,7 @@ factors2:
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few4
@@ -62,7 +62,7 @@ few4:
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x01
 	JG   panels5End
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JE   panels5End
 
 panels5:
@@ -244,8 +244,9 @@ loop6Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop6Step3
 	JE   loop6Step2
 	JMP  loop6Step1
@@ -395,8 +396,9 @@ loop9Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop9Step3
 	JE   loop9Step2
 	JMP  loop9Step1
@@ -544,8 +546,9 @@ loop11Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop11Step3
 	JE   loop11Step2
 	JMP  loop11Step1
@@ -740,8 +743,9 @@ loop13Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop13Step3
 	JE   loop13Step2
 	JMP  loop13Step1
@@ -872,8 +876,9 @@ loop16Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop16Step3
 	JE   loop16Step2
 	JMP  loop16Step1
@@ -983,8 +988,9 @@ loop18Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop18Step3
 	JE   loop18Step2
 	JMP  loop18Step1
@@ -1115,8 +1121,9 @@ loop20Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop20Step3
 	JE   loop20Step2
 	JMP  loop20Step1
@@ -1272,8 +1279,9 @@ loop22Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop22Step3
 	JE   loop22Step2
 	JMP  loop22Step1
@@ -1450,8 +1458,9 @@ loop24Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop24Step3
 	JE   loop24Step2
 	JMP  loop24Step1
@@ -1649,8 +1658,9 @@ loop26Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop26Step3
 	JE   loop26Step2
 	JMP  loop26Step1
@@ -1812,7 +1822,7 @@ GLOBL ones<>(SB), RODATA|NOPTR, $48
 
 // func accumulateF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateF16AVX512(SB), NOSPLIT, $112-64
+TEXT ·accumulateF16AVX512(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -1857,7 +1867,7 @@ factors29:
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few31
@@ -2047,8 +2057,9 @@ loop33Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop33Step3
 	JE   loop33Step2
 	JMP  loop33Step1
@@ -2240,8 +2251,9 @@ loop35Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop35Step3
 	JE   loop35Step2
 	JMP  loop35Step1
@@ -2472,8 +2484,9 @@ loop37Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop37Step3
 	JE   loop37Step2
 	JMP  loop37Step1
@@ -2631,8 +2644,9 @@ loop40Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop40Step3
 	JE   loop40Step2
 	JMP  loop40Step1
@@ -2765,8 +2779,9 @@ loop42Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop42Step3
 	JE   loop42Step2
 	JMP  loop42Step1
@@ -2924,8 +2939,9 @@ loop44Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop44Step3
 	JE   loop44Step2
 	JMP  loop44Step1
@@ -3104,8 +3120,9 @@ loop46Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop46Step3
 	JE   loop46Step2
 	JMP  loop46Step1
@@ -3305,8 +3322,9 @@ loop48Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop48Step3
 	JE   loop48Step2
 	JMP  loop48Step1
@@ -3531,8 +3549,9 @@ loop50Part:
 	LEAQ -16(DX)(R12*4), DX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop50Step3
 	JE   loop50Step2
 	JMP  loop50Step1
@@ -3778,8 +3797,9 @@ loop52Part:
 	LEAQ -16(DX)(R12*4), DX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop52Step3
 	JE   loop52Step2
 	JMP  loop52Step1
@@ -3905,8 +3925,9 @@ loop55Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop55Step3
 	JE   loop55Step2
 	JMP  loop55Step1
@@ -4012,8 +4033,9 @@ loop57Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop57Step3
 	JE   loop57Step2
 	JMP  loop57Step1
@@ -4137,8 +4159,9 @@ loop59Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop59Step3
 	JE   loop59Step2
 	JMP  loop59Step1
@@ -4156,7 +4179,7 @@ panels54End:
 
 // func accumulateBF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $112-64
+TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -4201,7 +4224,7 @@ factors62:
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few64
@@ -4212,7 +4235,7 @@ few64:
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x01
 	JG   panels65End
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JE   panels65End
 
 panels65:
@@ -4442,8 +4465,9 @@ loop66Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop66Step3
 	JE   loop66Step2
 	JMP  loop66Step1
@@ -4617,8 +4641,9 @@ loop69Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop69Step3
 	JE   loop69Step2
 	JMP  loop69Step1
@@ -4806,8 +4831,9 @@ loop71Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop71Step3
 	JE   loop71Step2
 	JMP  loop71Step1
@@ -5058,8 +5084,9 @@ loop73Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop73Step3
 	JE   loop73Step2
 	JMP  loop73Step1
@@ -5202,8 +5229,9 @@ loop76Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop76Step3
 	JE   loop76Step2
 	JMP  loop76Step1
@@ -5333,8 +5361,9 @@ loop78Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop78Step3
 	JE   loop78Step2
 	JMP  loop78Step1
@@ -5493,8 +5522,9 @@ loop80Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop80Step3
 	JE   loop80Step2
 	JMP  loop80Step1
@@ -5686,8 +5716,9 @@ loop82Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop82Step3
 	JE   loop82Step2
 	JMP  loop82Step1
@@ -5908,8 +5939,9 @@ loop84Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop84Step3
 	JE   loop84Step2
 	JMP  loop84Step1
@@ -6159,8 +6191,9 @@ loop86Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop86Step3
 	JE   loop86Step2
 	JMP  loop86Step1
@@ -6188,7 +6221,7 @@ GLOBL allffff0000<>(SB), RODATA|NOPTR, $32
 
 // func accumulateBF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $112-64
+TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -6233,7 +6266,7 @@ factors89:
 	ADDQ    R10, R10
 	ADDQ    R11, R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few91
@@ -6439,8 +6472,9 @@ loop93Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop93Step3
 	JE   loop93Step2
 	JMP  loop93Step1
@@ -6648,8 +6682,9 @@ loop95Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop95Step3
 	JE   loop95Step2
 	JMP  loop95Step1
@@ -6896,8 +6931,9 @@ loop97Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop97Step3
 	JE   loop97Step2
 	JMP  loop97Step1
@@ -7063,8 +7099,9 @@ loop100Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop100Step3
 	JE   loop100Step2
 	JMP  loop100Step1
@@ -7205,8 +7242,9 @@ loop102Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop102Step3
 	JE   loop102Step2
 	JMP  loop102Step1
@@ -7372,8 +7410,9 @@ loop104Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop104Step3
 	JE   loop104Step2
 	JMP  loop104Step1
@@ -7560,8 +7599,9 @@ loop106Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop106Step3
 	JE   loop106Step2
 	JMP  loop106Step1
@@ -7769,8 +7809,9 @@ loop108Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop108Step3
 	JE   loop108Step2
 	JMP  loop108Step1
@@ -8003,8 +8044,9 @@ loop110Part:
 	LEAQ -16(DX)(R12*4), DX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop110Step3
 	JE   loop110Step2
 	JMP  loop110Step1
@@ -8258,8 +8300,9 @@ loop112Part:
 	LEAQ -16(DX)(R12*4), DX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop112Step3
 	JE   loop112Step2
 	JMP  loop112Step1
@@ -8389,8 +8432,9 @@ loop115Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop115Step3
 	JE   loop115Step2
 	JMP  loop115Step1
@@ -8500,8 +8544,9 @@ loop117Part:
 	LEAQ -16(AX)(R12*4), AX
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop117Step3
 	JE   loop117Step2
 	JMP  loop117Step1
@@ -8629,8 +8674,9 @@ loop119Part:
 	LEAQ -16(R13)(R12*4), R13
 	SUBQ R12, CX
 	ADDQ $0x04, CX
-	CMPQ R12, $0x02
+	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
+	CMPQ 104(SP), $0x02
 	JB   loop119Step3
 	JE   loop119Step2
 	JMP  loop119Step1
@@ -8648,7 +8694,7 @@ panels114End:
 
 // func accumulateI8AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateI8AVX2(SB), NOSPLIT, $112-64
+TEXT ·accumulateI8AVX2(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -8691,7 +8737,7 @@ factors122:
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few124
@@ -10524,7 +10570,7 @@ GLOBL all00000001<>(SB), RODATA|NOPTR, $32
 
 // func accumulateI8AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateI8AVX512(SB), NOSPLIT, $112-64
+TEXT ·accumulateI8AVX512(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -10567,7 +10613,7 @@ factors149:
 	MOVQ    16(BX), R10
 	MOVQ    24(BX), R11
 	MOVBQZX 56(BX), AX
-	MOVQ    AX, 104(SP)
+	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
 	JG      few151

@@ -75,11 +75,13 @@ type avx512Program struct {
 	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and what of it
 	// the tile at hand is to know
 	request, requestNow Mem
+	firstRound          Mem // stack slot: steps of the first round
 }
 
 func (w *avx512Program) frame() {
 	stackSlots(append(w.outputs.slots(), &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
-		&w.steps, &w.request, &w.requestNow)...)
+		&w.steps, &w.request, &w.requestNow,
+		&w.firstRound)...)
 }
 
 // avx512Row addresses row r of a tile through its pointers.
@@ -218,7 +220,7 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 // rounds.
 func (w *avx512Program) part(r, n int, name string) {
 	Label(name + "Part")
-	partOfRound(avx512RowPointers[:(r+2)/3], avx512Temp, avx512Unroll, func() {
+	partOfRound(avx512RowPointers[:(r+2)/3], avx512Temp, w.firstRound, func() {
 		if n > 1 {
 			MOVQ(w.requestNow, avx512Temp)
 		}

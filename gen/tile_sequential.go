@@ -101,7 +101,7 @@ func (t *tileProgram) nextSteps(begin string) {
 	for _, kept := range t.keptForSteps() {
 		move(kept.next, kept.slot)
 	}
-	MOVQ(I32(noAlpha), t.firstAlpha)
+	t.outputs.keep(a0)
 	CMPQ(t.left, steps)
 	JGE(LabelRef(whole))
 	MOVQ(t.left, steps)

@@ -102,11 +102,12 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	return taken
 }
 
-// partOfRound enters a round of steps in its midst, so that the first round has the steps that are
-// not whole rounds, of which there are some. It moves the pointers to rows to before these steps.
-// ready restores tmp without a change of flags, and label is that of step u.
-func partOfRound(rows []reg.Register, tmp reg.Register, round int, ready func(),
+// partOfRound enters a round of four steps in its midst, so that the first round has the steps that
+// are not whole rounds, of which there are some. It moves the pointers to rows to before these
+// steps. tmp is free, ready may change all but these and count, and label is that of step u.
+func partOfRound(rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	label func(u int) string) {
+	const round = 4
 	MOVQ(count, tmp)
 	ANDQ(imm(round-1), tmp)
 	for _, at := range rows {
@@ -114,8 +115,9 @@ func partOfRound(rows []reg.Register, tmp reg.Register, round int, ready func(),
 	}
 	SUBQ(tmp, count)
 	ADDQ(imm(round), count)
-	CMPQ(tmp, Imm(2))
+	MOVQ(tmp, part)
 	ready()
+	CMPQ(part, Imm(2))
 	JB(LabelRef(label(3)))
 	JE(LabelRef(label(2)))
 	JMP(LabelRef(label(1)))

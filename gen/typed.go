@@ -106,6 +106,7 @@ type typedProgram struct {
 	steps      Mem // stack slot: the length of the chains
 	request    Mem // stack slot: the next address to prefetch
 	requestNow Mem // stack slot: and that of the tile at hand
+	firstRound Mem // stack slot: steps of the first round
 	fourPanels Mem // stack slot: does one row take four panels of 16-bit elements side by side?
 }
 
@@ -115,7 +116,7 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 		t.vecs, t.size, t.regs = 1, avx512Vector, zmm
 	}
 	stackSlots(append(t.outputs.slots(), &t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.steps,
-		&t.request, &t.requestNow, &t.fourPanels)...)
+		&t.request, &t.requestNow, &t.firstRound, &t.fourPanels)...)
 	return t
 }
 
