@@ -12281,14 +12281,8 @@ pair:
 
 pairRows:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  pair12
-	CMPQ CX, $0x15
-	JGE  pair11
-	CMPQ CX, $0x13
-	JGE  pair10
 	CMPQ CX, $0x11
-	JGE  pair9
+	JGE  pair12
 	CMPQ CX, $0x0f
 	JGE  pair8
 	CMPQ CX, $0x0d
@@ -12296,11 +12290,9 @@ pairRows:
 	CMPQ CX, $0x0c
 	JGE  pair12
 	CMPQ CX, $0x0b
-	JGE  pair11
-	CMPQ CX, $0x0a
-	JGE  pair10
+	JGE  pair6
 	CMPQ CX, $0x09
-	JGE  pair9
+	JGE  pair5
 	CMPQ CX, $0x08
 	JGE  pair8
 	CMPQ CX, $0x07
@@ -13948,8 +13940,8 @@ loop542Request3:
 sameWindow550:
 	JMP loop542Requested3
 
-pair9:
-	// 9 rows × 32 columns.
+pair12:
+	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -13968,11 +13960,19 @@ pair9:
 	VPXORD Z31, Z31, Z31
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
 	MOVQ   SI, AX
 	LEAQ   (AX)(R9*2), R13
 	ADDQ   R9, R13
 	LEAQ   (R13)(R9*2), R12
 	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
@@ -14014,988 +14014,6 @@ loop551Requested0:
 	VBROADCASTSS (R12)(R9*2), Z12
 	VFMADD231PS  Z8, Z12, Z0
 	VFMADD231PS  Z9, Z12, Z1
-
-loop551Step1:
-	TESTQ DX, DX
-	JNE   loop551Request1
-
-loop551Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop551Step2:
-	TESTQ DX, DX
-	JNE   loop551Request2
-
-loop551Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop551Step3:
-	TESTQ DX, DX
-	JNE   loop551Request3
-
-loop551Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop551
-	TESTQ        DX, DX
-	JE           noneRequested552
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested552:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd556
-	SUBQ    $0x12, (AX)
-	JG      dueEnd556
-
-dueRow553:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun557:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound554
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun557
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd556
-
-dueFound554:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters558
-	ADDQ  32(BX), CX
-
-sameQuarters558:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine555:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine555
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow553
-
-dueEnd556:
-	SUBQ $0x09, 80(SP)
-	JMP  pairRows
-
-loop551Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop551Step3
-	JE   loop551Step2
-	JMP  loop551Step1
-
-loop551Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop551Requested0
-
-loop551Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop551Requested1
-
-loop551Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop551Requested2
-
-loop551Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow559
-	ADDQ       $0x00007000, DX
-
-sameWindow559:
-	JMP loop551Requested3
-
-pair10:
-	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop560Part
-	MOVQ   104(SP), DX
-
-loop560:
-	TESTQ DX, DX
-	JNE   loop560Request0
-
-loop560Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop560Step1:
-	TESTQ DX, DX
-	JNE   loop560Request1
-
-loop560Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop560Step2:
-	TESTQ DX, DX
-	JNE   loop560Request2
-
-loop560Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop560Step3:
-	TESTQ DX, DX
-	JNE   loop560Request3
-
-loop560Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop560
-	TESTQ        DX, DX
-	JE           noneRequested561
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested561:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd565
-	SUBQ    $0x14, (AX)
-	JG      dueEnd565
-
-dueRow562:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun566:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound563
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun566
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd565
-
-dueFound563:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters567
-	ADDQ  32(BX), CX
-
-sameQuarters567:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine564:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine564
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow562
-
-dueEnd565:
-	SUBQ $0x0a, 80(SP)
-	JMP  pairRows
-
-loop560Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop560Step3
-	JE   loop560Step2
-	JMP  loop560Step1
-
-loop560Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop560Requested0
-
-loop560Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop560Requested1
-
-loop560Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop560Requested2
-
-loop560Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow568
-	ADDQ       $0x00007000, DX
-
-sameWindow568:
-	JMP loop560Requested3
-
-pair11:
-	// 11 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop569Part
-	MOVQ   104(SP), DX
-
-loop569:
-	TESTQ DX, DX
-	JNE   loop569Request0
-
-loop569Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop569Step1:
-	TESTQ DX, DX
-	JNE   loop569Request1
-
-loop569Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop569Step2:
-	TESTQ DX, DX
-	JNE   loop569Request2
-
-loop569Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop569Step3:
-	TESTQ DX, DX
-	JNE   loop569Request3
-
-loop569Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop569
-	TESTQ        DX, DX
-	JE           noneRequested570
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested570:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	MOVQ    next+48(FP), AX
-	TESTQ   AX, AX
-	JE      dueEnd574
-	SUBQ    $0x16, (AX)
-	JG      dueEnd574
-
-dueRow571:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun575:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound572
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun575
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd574
-
-dueFound572:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters576
-	ADDQ  32(BX), CX
-
-sameQuarters576:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine573:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine573
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow571
-
-dueEnd574:
-	SUBQ $0x0b, 80(SP)
-	JMP  pairRows
-
-loop569Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop569Step3
-	JE   loop569Step2
-	JMP  loop569Step1
-
-loop569Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop569Requested0
-
-loop569Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop569Requested1
-
-loop569Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop569Requested2
-
-loop569Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow577
-	ADDQ       $0x00007000, DX
-
-sameWindow577:
-	JMP loop569Requested3
-
-pair12:
-	// 12 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop578Part
-	MOVQ   104(SP), DX
-
-loop578:
-	TESTQ DX, DX
-	JNE   loop578Request0
-
-loop578Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
 	VBROADCASTSS (R11), Z12
 	VFMADD231PS  Z8, Z12, Z2
 	VFMADD231PS  Z9, Z12, Z3
@@ -15006,11 +14024,11 @@ loop578Requested0:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop578Step1:
+loop551Step1:
 	TESTQ DX, DX
-	JNE   loop578Request1
+	JNE   loop551Request1
 
-loop578Requested1:
+loop551Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15051,11 +14069,11 @@ loop578Requested1:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop578Step2:
+loop551Step2:
 	TESTQ DX, DX
-	JNE   loop578Request2
+	JNE   loop551Request2
 
-loop578Requested2:
+loop551Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15096,11 +14114,11 @@ loop578Requested2:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop578Step3:
+loop551Step3:
 	TESTQ DX, DX
-	JNE   loop578Request3
+	JNE   loop551Request3
 
-loop578Requested3:
+loop551Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15145,13 +14163,13 @@ loop578Requested3:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JG           loop578
+	JG           loop551
 	TESTQ        DX, DX
-	JE           noneRequested579
+	JE           noneRequested552
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested579:
+noneRequested552:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15193,54 +14211,54 @@ noneRequested579:
 	ADDQ    DX, SI
 	MOVQ    next+48(FP), AX
 	TESTQ   AX, AX
-	JE      dueEnd583
+	JE      dueEnd556
 	SUBQ    $0x18, (AX)
-	JG      dueEnd583
+	JG      dueEnd556
 
-dueRow580:
+dueRow553:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun584:
+dueRun557:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound581
+	JNE  dueFound554
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun584
+	JNE  dueRun557
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd583
+	JMP  dueEnd556
 
-dueFound581:
+dueFound554:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters585
+	JNE   sameQuarters558
 	ADDQ  32(BX), CX
 
-sameQuarters585:
+sameQuarters558:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine582:
+dueLine555:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine582
+	JNE        dueLine555
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow580
+	JLE        dueRow553
 
-dueEnd583:
+dueEnd556:
 	SUBQ $0x0c, 80(SP)
 	JMP  pairRows
 
-loop578Part:
+loop551Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15252,35 +14270,35 @@ loop578Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop578Step3
-	JE   loop578Step2
-	JMP  loop578Step1
+	JB   loop551Step3
+	JE   loop551Step2
+	JMP  loop551Step1
 
-loop578Request0:
+loop551Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop578Requested0
+	JMP        loop551Requested0
 
-loop578Request1:
+loop551Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop578Requested1
+	JMP        loop551Requested1
 
-loop578Request2:
+loop551Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop578Requested2
+	JMP        loop551Requested2
 
-loop578Request3:
+loop551Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow586
+	JE         sameWindow559
 	ADDQ       $0x00007000, DX
 
-sameWindow586:
-	JMP loop578Requested3
+sameWindow559:
+	JMP loop551Requested3
 
 pairNext:
 	ADDQ   $0x00000080, 48(SP)
@@ -15300,26 +14318,14 @@ single:
 
 singleRows:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
 	CMPQ CX, $0x0f
 	JGE  single8
 	CMPQ CX, $0x0d
 	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
 	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
+	JGE  single6
 	CMPQ CX, $0x09
-	JGE  single9
+	JGE  single5
 	CMPQ CX, $0x08
 	JGE  single8
 	CMPQ CX, $0x07
@@ -15344,34 +14350,34 @@ single2:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop587Part
+	JNE    loop560Part
 
-loop587:
+loop560:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop587Step1:
+loop560Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop587Step2:
+loop560Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop587Step3:
+loop560Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop587
+	JG               loop560
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -15381,54 +14387,54 @@ loop587Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd591
+	JE               dueEnd564
 	SUBQ             $0x02, (AX)
-	JG               dueEnd591
+	JG               dueEnd564
 
-dueRow588:
+dueRow561:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun592:
+dueRun565:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound589
+	JNE  dueFound562
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun592
+	JNE  dueRun565
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd591
+	JMP  dueEnd564
 
-dueFound589:
+dueFound562:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters593
+	JNE   sameQuarters566
 	ADDQ  32(BX), CX
 
-sameQuarters593:
+sameQuarters566:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine590:
+dueLine563:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine590
+	JNE        dueLine563
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow588
+	JLE        dueRow561
 
-dueEnd591:
+dueEnd564:
 	SUBQ $0x02, 80(SP)
 	JMP  singleRows
 
-loop587Part:
+loop560Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15436,9 +14442,9 @@ loop587Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop587Step3
-	JE   loop587Step2
-	JMP  loop587Step1
+	JB   loop560Step3
+	JE   loop560Step2
+	JMP  loop560Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -15449,30 +14455,30 @@ single3:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop594Part
+	JNE    loop567Part
 
-loop594:
+loop567:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop594Step1:
+loop567Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop594Step2:
+loop567Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop594Step3:
+loop567Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15480,7 +14486,7 @@ loop594Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop594
+	JG               loop567
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -15492,54 +14498,54 @@ loop594Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd598
+	JE               dueEnd571
 	SUBQ             $0x03, (AX)
-	JG               dueEnd598
+	JG               dueEnd571
 
-dueRow595:
+dueRow568:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun599:
+dueRun572:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound596
+	JNE  dueFound569
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun599
+	JNE  dueRun572
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd598
+	JMP  dueEnd571
 
-dueFound596:
+dueFound569:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters600
+	JNE   sameQuarters573
 	ADDQ  32(BX), CX
 
-sameQuarters600:
+sameQuarters573:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine597:
+dueLine570:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine597
+	JNE        dueLine570
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow595
+	JLE        dueRow568
 
-dueEnd598:
+dueEnd571:
 	SUBQ $0x03, 80(SP)
 	JMP  singleRows
 
-loop594Part:
+loop567Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15547,9 +14553,9 @@ loop594Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop594Step3
-	JE   loop594Step2
-	JMP  loop594Step1
+	JB   loop567Step3
+	JE   loop567Step2
+	JMP  loop567Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -15563,9 +14569,9 @@ single4:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop601Part
+	JNE    loop574Part
 
-loop601:
+loop574:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15573,7 +14579,7 @@ loop601:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop601Step1:
+loop574Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15581,7 +14587,7 @@ loop601Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop601Step2:
+loop574Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15589,7 +14595,7 @@ loop601Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop601Step3:
+loop574Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15599,7 +14605,7 @@ loop601Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop601
+	JG               loop574
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -15613,54 +14619,54 @@ loop601Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd605
+	JE               dueEnd578
 	SUBQ             $0x04, (AX)
-	JG               dueEnd605
+	JG               dueEnd578
 
-dueRow602:
+dueRow575:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun606:
+dueRun579:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound603
+	JNE  dueFound576
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun606
+	JNE  dueRun579
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd605
+	JMP  dueEnd578
 
-dueFound603:
+dueFound576:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters607
+	JNE   sameQuarters580
 	ADDQ  32(BX), CX
 
-sameQuarters607:
+sameQuarters580:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine604:
+dueLine577:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine604
+	JNE        dueLine577
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow602
+	JLE        dueRow575
 
-dueEnd605:
+dueEnd578:
 	SUBQ $0x04, 80(SP)
 	JMP  singleRows
 
-loop601Part:
+loop574Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15669,9 +14675,9 @@ loop601Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop601Step3
-	JE   loop601Step2
-	JMP  loop601Step1
+	JB   loop574Step3
+	JE   loop574Step2
+	JMP  loop574Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -15686,9 +14692,9 @@ single5:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop608Part
+	JNE    loop581Part
 
-loop608:
+loop581:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15697,7 +14703,7 @@ loop608:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop608Step1:
+loop581Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15706,7 +14712,7 @@ loop608Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop608Step2:
+loop581Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15715,7 +14721,7 @@ loop608Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop608Step3:
+loop581Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15726,7 +14732,7 @@ loop608Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop608
+	JG               loop581
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -15742,54 +14748,54 @@ loop608Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd612
+	JE               dueEnd585
 	SUBQ             $0x05, (AX)
-	JG               dueEnd612
+	JG               dueEnd585
 
-dueRow609:
+dueRow582:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun613:
+dueRun586:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound610
+	JNE  dueFound583
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun613
+	JNE  dueRun586
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd612
+	JMP  dueEnd585
 
-dueFound610:
+dueFound583:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters614
+	JNE   sameQuarters587
 	ADDQ  32(BX), CX
 
-sameQuarters614:
+sameQuarters587:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine611:
+dueLine584:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine611
+	JNE        dueLine584
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow609
+	JLE        dueRow582
 
-dueEnd612:
+dueEnd585:
 	SUBQ $0x05, 80(SP)
 	JMP  singleRows
 
-loop608Part:
+loop581Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15798,9 +14804,9 @@ loop608Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop608Step3
-	JE   loop608Step2
-	JMP  loop608Step1
+	JB   loop581Step3
+	JE   loop581Step2
+	JMP  loop581Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -15816,9 +14822,9 @@ single6:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop615Part
+	JNE    loop588Part
 
-loop615:
+loop588:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15828,7 +14834,7 @@ loop615:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop615Step1:
+loop588Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15838,7 +14844,7 @@ loop615Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop615Step2:
+loop588Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15848,7 +14854,7 @@ loop615Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop615Step3:
+loop588Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15860,7 +14866,7 @@ loop615Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop615
+	JG               loop588
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -15878,54 +14884,54 @@ loop615Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd619
+	JE               dueEnd592
 	SUBQ             $0x06, (AX)
-	JG               dueEnd619
+	JG               dueEnd592
 
-dueRow616:
+dueRow589:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun620:
+dueRun593:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound617
+	JNE  dueFound590
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun620
+	JNE  dueRun593
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd619
+	JMP  dueEnd592
 
-dueFound617:
+dueFound590:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters621
+	JNE   sameQuarters594
 	ADDQ  32(BX), CX
 
-sameQuarters621:
+sameQuarters594:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine618:
+dueLine591:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine618
+	JNE        dueLine591
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow616
+	JLE        dueRow589
 
-dueEnd619:
+dueEnd592:
 	SUBQ $0x06, 80(SP)
 	JMP  singleRows
 
-loop615Part:
+loop588Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15934,9 +14940,9 @@ loop615Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop615Step3
-	JE   loop615Step2
-	JMP  loop615Step1
+	JB   loop588Step3
+	JE   loop588Step2
+	JMP  loop588Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -15955,9 +14961,9 @@ single7:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop622Part
+	JNE    loop595Part
 
-loop622:
+loop595:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15968,7 +14974,7 @@ loop622:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop622Step1:
+loop595Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15979,7 +14985,7 @@ loop622Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop622Step2:
+loop595Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15990,7 +14996,7 @@ loop622Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop622Step3:
+loop595Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -16004,7 +15010,7 @@ loop622Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop622
+	JG               loop595
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -16024,54 +15030,54 @@ loop622Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd626
+	JE               dueEnd599
 	SUBQ             $0x07, (AX)
-	JG               dueEnd626
+	JG               dueEnd599
 
-dueRow623:
+dueRow596:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun627:
+dueRun600:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound624
+	JNE  dueFound597
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun627
+	JNE  dueRun600
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd626
+	JMP  dueEnd599
 
-dueFound624:
+dueFound597:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters628
+	JNE   sameQuarters601
 	ADDQ  32(BX), CX
 
-sameQuarters628:
+sameQuarters601:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine625:
+dueLine598:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine625
+	JNE        dueLine598
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow623
+	JLE        dueRow596
 
-dueEnd626:
+dueEnd599:
 	SUBQ $0x07, 80(SP)
 	JMP  singleRows
 
-loop622Part:
+loop595Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16081,9 +15087,9 @@ loop622Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop622Step3
-	JE   loop622Step2
-	JMP  loop622Step1
+	JB   loop595Step3
+	JE   loop595Step2
+	JMP  loop595Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -16103,9 +15109,9 @@ single8:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop629Part
+	JNE    loop602Part
 
-loop629:
+loop602:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -16117,7 +15123,7 @@ loop629:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop629Step1:
+loop602Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -16129,7 +15135,7 @@ loop629Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop629Step2:
+loop602Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -16141,7 +15147,7 @@ loop629Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop629Step3:
+loop602Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -16156,7 +15162,7 @@ loop629Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop629
+	JG               loop602
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -16178,54 +15184,54 @@ loop629Step3:
 	ADDQ             DX, SI
 	MOVQ             next+48(FP), AX
 	TESTQ            AX, AX
-	JE               dueEnd633
+	JE               dueEnd606
 	SUBQ             $0x08, (AX)
-	JG               dueEnd633
+	JG               dueEnd606
 
-dueRow630:
+dueRow603:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun634:
+dueRun607:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound631
+	JNE  dueFound604
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun634
+	JNE  dueRun607
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd633
+	JMP  dueEnd606
 
-dueFound631:
+dueFound604:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters635
+	JNE   sameQuarters608
 	ADDQ  32(BX), CX
 
-sameQuarters635:
+sameQuarters608:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine632:
+dueLine605:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine632
+	JNE        dueLine605
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow630
+	JLE        dueRow603
 
-dueEnd633:
+dueEnd606:
 	SUBQ $0x08, 80(SP)
 	JMP  singleRows
 
-loop629Part:
+loop602Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16235,707 +15241,9 @@ loop629Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop629Step3
-	JE   loop629Step2
-	JMP  loop629Step1
-
-single9:
-	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop636Part
-
-loop636:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-
-loop636Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-
-loop636Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-
-loop636Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop636
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000009, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd640
-	SUBQ             $0x09, (AX)
-	JG               dueEnd640
-
-dueRow637:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun641:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound638
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun641
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd640
-
-dueFound638:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters642
-	ADDQ  32(BX), CX
-
-sameQuarters642:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine639:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine639
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow637
-
-dueEnd640:
-	SUBQ $0x09, 80(SP)
-	JMP  singleRows
-
-loop636Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop636Step3
-	JE   loop636Step2
-	JMP  loop636Step1
-
-single10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop643Part
-
-loop643:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-
-loop643Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-
-loop643Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-
-loop643Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop643
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000a, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd647
-	SUBQ             $0x0a, (AX)
-	JG               dueEnd647
-
-dueRow644:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun648:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound645
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun648
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd647
-
-dueFound645:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters649
-	ADDQ  32(BX), CX
-
-sameQuarters649:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine646:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine646
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow644
-
-dueEnd647:
-	SUBQ $0x0a, 80(SP)
-	JMP  singleRows
-
-loop643Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop643Step3
-	JE   loop643Step2
-	JMP  loop643Step1
-
-single11:
-	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop650Part
-
-loop650:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-
-loop650Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-
-loop650Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-
-loop650Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop650
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000b, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd654
-	SUBQ             $0x0b, (AX)
-	JG               dueEnd654
-
-dueRow651:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun655:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound652
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun655
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd654
-
-dueFound652:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters656
-	ADDQ  32(BX), CX
-
-sameQuarters656:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine653:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine653
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow651
-
-dueEnd654:
-	SUBQ $0x0b, 80(SP)
-	JMP  singleRows
-
-loop650Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop650Step3
-	JE   loop650Step2
-	JMP  loop650Step1
-
-single12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   40(SP), BX
-	MOVQ   88(SP), CX
-	TESTQ  $0x00000003, CX
-	JNE    loop657Part
-
-loop657:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
-
-loop657Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
-
-loop657Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
-
-loop657Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop657
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z27, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000c, R9, DX
-	ADDQ             DX, SI
-	MOVQ             next+48(FP), AX
-	TESTQ            AX, AX
-	JE               dueEnd661
-	SUBQ             $0x0c, (AX)
-	JG               dueEnd661
-
-dueRow658:
-	MOVQ 16(AX), BX
-	ADDQ AX, BX
-
-dueRun662:
-	CMPQ 24(BX), $0x00
-	JNE  dueFound659
-
-	// The next run.
-	ADDQ $0x28, BX
-	ADDQ $0x28, 16(AX)
-	MOVQ 16(AX), CX
-	CMPQ CX, 24(AX)
-	JNE  dueRun662
-	MOVQ $0x7fffffffffffffff, CX
-	MOVQ CX, (AX)
-	JMP  dueEnd661
-
-dueFound659:
-	DECQ  24(BX)
-	MOVQ  (BX), R13
-	MOVQ  8(BX), CX
-	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters663
-	ADDQ  32(BX), CX
-
-sameQuarters663:
-	ADDQ CX, (BX)
-	MOVQ 16(BX), CX
-
-dueLine660:
-	PREFETCHT1 (R13)
-	ADDQ       $0x40, R13
-	DECQ       CX
-	JNE        dueLine660
-	MOVQ       8(AX), CX
-	ADDQ       CX, (AX)
-	JLE        dueRow658
-
-dueEnd661:
-	SUBQ $0x0c, 80(SP)
-	JMP  singleRows
-
-loop657Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop657Step3
-	JE   loop657Step2
-	JMP  loop657Step1
+	JB   loop602Step3
+	JE   loop602Step2
+	JMP  loop602Step1
 
 singleNext:
 	ADDQ   $0x40, 48(SP)
@@ -16967,24 +15275,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used664
+	JE   used609
 	LEAQ zeros<>+0(SB), AX
 
-used664:
+used609:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors666
+	JNE   noFactors611
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors665
+	JNE   factors610
 
-noFactors666:
+noFactors611:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors665:
+factors610:
 	MOVQ  AX, 16(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 88(SP)
@@ -16998,7 +15306,7 @@ factors665:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 96(SP)
 	TESTQ AX, AX
-	JE    noPointer667
+	JE    noPointer612
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 96(SP)
@@ -17008,15 +15316,15 @@ factors665:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 96(SP)
 
-noPointer667:
+noPointer612:
 	CMPQ 72(SP), $0x06
-	JLE  quads668
+	JLE  quads613
 	CMPQ 88(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 72(SP), $0x18
 	JLE  quadEnd
 
-quads668:
+quads613:
 quad:
 	CMPQ 32(SP), $0x04
 	JL   quadEnd
@@ -17054,11 +15362,11 @@ quad2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun669
+	JNE   begun614
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun669:
+begun614:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17076,14 +15384,14 @@ begun669:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop670Part
+	JNE          loop615Part
 	MOVQ         104(SP), DX
 
-loop670:
+loop615:
 	TESTQ DX, DX
-	JNE   loop670Request0
+	JNE   loop615Request0
 
-loop670Requested0:
+loop615Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17101,11 +15409,11 @@ loop670Requested0:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop670Step1:
+loop615Step1:
 	TESTQ DX, DX
-	JNE   loop670Request1
+	JNE   loop615Request1
 
-loop670Requested1:
+loop615Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17123,11 +15431,11 @@ loop670Requested1:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop670Step2:
+loop615Step2:
 	TESTQ DX, DX
-	JNE   loop670Request2
+	JNE   loop615Request2
 
-loop670Requested2:
+loop615Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17145,11 +15453,11 @@ loop670Requested2:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop670Step3:
+loop615Step3:
 	TESTQ DX, DX
-	JNE   loop670Request3
+	JNE   loop615Request3
 
-loop670Requested3:
+loop615Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17168,13 +15476,13 @@ loop670Requested3:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop670
+	JG           loop615
 	TESTQ        DX, DX
-	JE           noneRequested671
+	JE           noneRequested616
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested671:
+noneRequested616:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -17193,7 +15501,7 @@ noneRequested671:
 	SUBQ    $0x02, 80(SP)
 	JMP     quadRows
 
-loop670Part:
+loop615Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17202,54 +15510,54 @@ loop670Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop670Step3
-	JE   loop670Step2
-	JMP  loop670Step1
+	JB   loop615Step3
+	JE   loop615Step2
+	JMP  loop615Step1
 
-loop670Request0:
+loop615Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop670Requested0
+	JMP        loop615Requested0
 
-loop670Request1:
+loop615Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop670Requested1
+	JMP        loop615Requested1
 
-loop670Request2:
+loop615Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop670Requested2
+	JMP        loop615Requested2
 
-loop670Request3:
+loop615Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow672
+	JE         sameWindow617
 	ADDQ       $0x00007000, DX
 
-sameWindow672:
-	JMP loop670Requested3
+sameWindow617:
+	JMP loop615Requested3
 
 quad3:
 	// 3 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun673
+	JNE   begun618
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun673:
+begun618:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17273,14 +15581,14 @@ begun673:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop674Part
+	JNE          loop619Part
 	MOVQ         104(SP), DX
 
-loop674:
+loop619:
 	TESTQ DX, DX
-	JNE   loop674Request0
+	JNE   loop619Request0
 
-loop674Requested0:
+loop619Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17303,11 +15611,11 @@ loop674Requested0:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop674Step1:
+loop619Step1:
 	TESTQ DX, DX
-	JNE   loop674Request1
+	JNE   loop619Request1
 
-loop674Requested1:
+loop619Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17330,11 +15638,11 @@ loop674Requested1:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop674Step2:
+loop619Step2:
 	TESTQ DX, DX
-	JNE   loop674Request2
+	JNE   loop619Request2
 
-loop674Requested2:
+loop619Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17357,11 +15665,11 @@ loop674Requested2:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop674Step3:
+loop619Step3:
 	TESTQ DX, DX
-	JNE   loop674Request3
+	JNE   loop619Request3
 
-loop674Requested3:
+loop619Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17385,13 +15693,13 @@ loop674Requested3:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop674
+	JG           loop619
 	TESTQ        DX, DX
-	JE           noneRequested675
+	JE           noneRequested620
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested675:
+noneRequested620:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -17415,7 +15723,7 @@ noneRequested675:
 	SUBQ    $0x03, 80(SP)
 	JMP     quadRows
 
-loop674Part:
+loop619Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17424,54 +15732,54 @@ loop674Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop674Step3
-	JE   loop674Step2
-	JMP  loop674Step1
+	JB   loop619Step3
+	JE   loop619Step2
+	JMP  loop619Step1
 
-loop674Request0:
+loop619Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop674Requested0
+	JMP        loop619Requested0
 
-loop674Request1:
+loop619Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop674Requested1
+	JMP        loop619Requested1
 
-loop674Request2:
+loop619Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop674Requested2
+	JMP        loop619Requested2
 
-loop674Request3:
+loop619Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow676
+	JE         sameWindow621
 	ADDQ       $0x00007000, DX
 
-sameWindow676:
-	JMP loop674Requested3
+sameWindow621:
+	JMP loop619Requested3
 
 quad4:
 	// 4 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun677
+	JNE   begun622
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun677:
+begun622:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17503,14 +15811,14 @@ begun677:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop678Part
+	JNE          loop623Part
 	MOVQ         104(SP), DX
 
-loop678:
+loop623:
 	TESTQ DX, DX
-	JNE   loop678Request0
+	JNE   loop623Request0
 
-loop678Requested0:
+loop623Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17538,11 +15846,11 @@ loop678Requested0:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop678Step1:
+loop623Step1:
 	TESTQ DX, DX
-	JNE   loop678Request1
+	JNE   loop623Request1
 
-loop678Requested1:
+loop623Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17570,11 +15878,11 @@ loop678Requested1:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop678Step2:
+loop623Step2:
 	TESTQ DX, DX
-	JNE   loop678Request2
+	JNE   loop623Request2
 
-loop678Requested2:
+loop623Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17602,11 +15910,11 @@ loop678Requested2:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop678Step3:
+loop623Step3:
 	TESTQ DX, DX
-	JNE   loop678Request3
+	JNE   loop623Request3
 
-loop678Requested3:
+loop623Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17636,13 +15944,13 @@ loop678Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop678
+	JG           loop623
 	TESTQ        DX, DX
-	JE           noneRequested679
+	JE           noneRequested624
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested679:
+noneRequested624:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -17671,7 +15979,7 @@ noneRequested679:
 	SUBQ    $0x04, 80(SP)
 	JMP     quadRows
 
-loop678Part:
+loop623Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17681,54 +15989,54 @@ loop678Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop678Step3
-	JE   loop678Step2
-	JMP  loop678Step1
+	JB   loop623Step3
+	JE   loop623Step2
+	JMP  loop623Step1
 
-loop678Request0:
+loop623Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop678Requested0
+	JMP        loop623Requested0
 
-loop678Request1:
+loop623Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop678Requested1
+	JMP        loop623Requested1
 
-loop678Request2:
+loop623Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop678Requested2
+	JMP        loop623Requested2
 
-loop678Request3:
+loop623Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow680
+	JE         sameWindow625
 	ADDQ       $0x00007000, DX
 
-sameWindow680:
-	JMP loop678Requested3
+sameWindow625:
+	JMP loop623Requested3
 
 quad5:
 	// 5 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun681
+	JNE   begun626
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun681:
+begun626:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17766,14 +16074,14 @@ begun681:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop682Part
+	JNE          loop627Part
 	MOVQ         104(SP), DX
 
-loop682:
+loop627:
 	TESTQ DX, DX
-	JNE   loop682Request0
+	JNE   loop627Request0
 
-loop682Requested0:
+loop627Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17806,11 +16114,11 @@ loop682Requested0:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop682Step1:
+loop627Step1:
 	TESTQ DX, DX
-	JNE   loop682Request1
+	JNE   loop627Request1
 
-loop682Requested1:
+loop627Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17843,11 +16151,11 @@ loop682Requested1:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop682Step2:
+loop627Step2:
 	TESTQ DX, DX
-	JNE   loop682Request2
+	JNE   loop627Request2
 
-loop682Requested2:
+loop627Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17880,11 +16188,11 @@ loop682Requested2:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop682Step3:
+loop627Step3:
 	TESTQ DX, DX
-	JNE   loop682Request3
+	JNE   loop627Request3
 
-loop682Requested3:
+loop627Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -17919,13 +16227,13 @@ loop682Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop682
+	JG           loop627
 	TESTQ        DX, DX
-	JE           noneRequested683
+	JE           noneRequested628
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested683:
+noneRequested628:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -17959,7 +16267,7 @@ noneRequested683:
 	SUBQ    $0x05, 80(SP)
 	JMP     quadRows
 
-loop682Part:
+loop627Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17969,54 +16277,54 @@ loop682Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop682Step3
-	JE   loop682Step2
-	JMP  loop682Step1
+	JB   loop627Step3
+	JE   loop627Step2
+	JMP  loop627Step1
 
-loop682Request0:
+loop627Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop682Requested0
+	JMP        loop627Requested0
 
-loop682Request1:
+loop627Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop682Requested1
+	JMP        loop627Requested1
 
-loop682Request2:
+loop627Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop682Requested2
+	JMP        loop627Requested2
 
-loop682Request3:
+loop627Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow684
+	JE         sameWindow629
 	ADDQ       $0x00007000, DX
 
-sameWindow684:
-	JMP loop682Requested3
+sameWindow629:
+	JMP loop627Requested3
 
 quad6:
 	// 6 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun685
+	JNE   begun630
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun685:
+begun630:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -18060,14 +16368,14 @@ begun685:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop686Part
+	JNE          loop631Part
 	MOVQ         104(SP), DX
 
-loop686:
+loop631:
 	TESTQ DX, DX
-	JNE   loop686Request0
+	JNE   loop631Request0
 
-loop686Requested0:
+loop631Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18105,11 +16413,11 @@ loop686Requested0:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop686Step1:
+loop631Step1:
 	TESTQ DX, DX
-	JNE   loop686Request1
+	JNE   loop631Request1
 
-loop686Requested1:
+loop631Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18147,11 +16455,11 @@ loop686Requested1:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop686Step2:
+loop631Step2:
 	TESTQ DX, DX
-	JNE   loop686Request2
+	JNE   loop631Request2
 
-loop686Requested2:
+loop631Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18189,11 +16497,11 @@ loop686Requested2:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop686Step3:
+loop631Step3:
 	TESTQ DX, DX
-	JNE   loop686Request3
+	JNE   loop631Request3
 
-loop686Requested3:
+loop631Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -18233,13 +16541,13 @@ loop686Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop686
+	JG           loop631
 	TESTQ        DX, DX
-	JE           noneRequested687
+	JE           noneRequested632
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested687:
+noneRequested632:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -18278,7 +16586,7 @@ noneRequested687:
 	SUBQ    $0x06, 80(SP)
 	JMP     quadRows
 
-loop686Part:
+loop631Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -18288,43 +16596,43 @@ loop686Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop686Step3
-	JE   loop686Step2
-	JMP  loop686Step1
+	JB   loop631Step3
+	JE   loop631Step2
+	JMP  loop631Step1
 
-loop686Request0:
+loop631Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop686Requested0
+	JMP        loop631Requested0
 
-loop686Request1:
+loop631Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop686Requested1
+	JMP        loop631Requested1
 
-loop686Request2:
+loop631Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop686Requested2
+	JMP        loop631Requested2
 
-loop686Request3:
+loop631Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow688
+	JE         sameWindow633
 	ADDQ       $0x00007000, DX
 
-sameWindow688:
-	JMP loop686Requested3
+sameWindow633:
+	JMP loop631Requested3
 
 quadNext:
 	ADDQ   $0x00000100, 48(SP)
@@ -18348,14 +16656,8 @@ pair:
 
 pairRows:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  pair12
-	CMPQ CX, $0x15
-	JGE  pair11
-	CMPQ CX, $0x13
-	JGE  pair10
 	CMPQ CX, $0x11
-	JGE  pair9
+	JGE  pair12
 	CMPQ CX, $0x0f
 	JGE  pair8
 	CMPQ CX, $0x0d
@@ -18363,11 +16665,9 @@ pairRows:
 	CMPQ CX, $0x0c
 	JGE  pair12
 	CMPQ CX, $0x0b
-	JGE  pair11
-	CMPQ CX, $0x0a
-	JGE  pair10
+	JGE  pair6
 	CMPQ CX, $0x09
-	JGE  pair9
+	JGE  pair5
 	CMPQ CX, $0x08
 	JGE  pair8
 	CMPQ CX, $0x07
@@ -18389,11 +16689,11 @@ pair2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun689
+	JNE   begun634
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun689:
+begun634:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -18406,14 +16706,14 @@ begun689:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop690Part
+	JNE          loop635Part
 	MOVQ         104(SP), DX
 
-loop690:
+loop635:
 	TESTQ DX, DX
-	JNE   loop690Request0
+	JNE   loop635Request0
 
-loop690Requested0:
+loop635Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18424,11 +16724,11 @@ loop690Requested0:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop690Step1:
+loop635Step1:
 	TESTQ DX, DX
-	JNE   loop690Request1
+	JNE   loop635Request1
 
-loop690Requested1:
+loop635Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18439,11 +16739,11 @@ loop690Requested1:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop690Step2:
+loop635Step2:
 	TESTQ DX, DX
-	JNE   loop690Request2
+	JNE   loop635Request2
 
-loop690Requested2:
+loop635Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18454,11 +16754,11 @@ loop690Requested2:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop690Step3:
+loop635Step3:
 	TESTQ DX, DX
-	JNE   loop690Request3
+	JNE   loop635Request3
 
-loop690Requested3:
+loop635Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18470,13 +16770,13 @@ loop690Requested3:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop690
+	JG           loop635
 	TESTQ        DX, DX
-	JE           noneRequested691
+	JE           noneRequested636
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested691:
+noneRequested636:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -18491,7 +16791,7 @@ noneRequested691:
 	SUBQ    $0x02, 80(SP)
 	JMP     pairRows
 
-loop690Part:
+loop635Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -18500,46 +16800,46 @@ loop690Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop690Step3
-	JE   loop690Step2
-	JMP  loop690Step1
+	JB   loop635Step3
+	JE   loop635Step2
+	JMP  loop635Step1
 
-loop690Request0:
+loop635Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop690Requested0
+	JMP        loop635Requested0
 
-loop690Request1:
+loop635Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop690Requested1
+	JMP        loop635Requested1
 
-loop690Request2:
+loop635Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop690Requested2
+	JMP        loop635Requested2
 
-loop690Request3:
+loop635Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow692
+	JE         sameWindow637
 	ADDQ       $0x00007000, DX
 
-sameWindow692:
-	JMP loop690Requested3
+sameWindow637:
+	JMP loop635Requested3
 
 pair3:
 	// 3 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun693
+	JNE   begun638
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun693:
+begun638:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -18556,14 +16856,14 @@ begun693:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop694Part
+	JNE          loop639Part
 	MOVQ         104(SP), DX
 
-loop694:
+loop639:
 	TESTQ DX, DX
-	JNE   loop694Request0
+	JNE   loop639Request0
 
-loop694Requested0:
+loop639Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18577,11 +16877,11 @@ loop694Requested0:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop694Step1:
+loop639Step1:
 	TESTQ DX, DX
-	JNE   loop694Request1
+	JNE   loop639Request1
 
-loop694Requested1:
+loop639Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18595,11 +16895,11 @@ loop694Requested1:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop694Step2:
+loop639Step2:
 	TESTQ DX, DX
-	JNE   loop694Request2
+	JNE   loop639Request2
 
-loop694Requested2:
+loop639Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18613,11 +16913,11 @@ loop694Requested2:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop694Step3:
+loop639Step3:
 	TESTQ DX, DX
-	JNE   loop694Request3
+	JNE   loop639Request3
 
-loop694Requested3:
+loop639Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18632,13 +16932,13 @@ loop694Requested3:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop694
+	JG           loop639
 	TESTQ        DX, DX
-	JE           noneRequested695
+	JE           noneRequested640
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested695:
+noneRequested640:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -18656,7 +16956,7 @@ noneRequested695:
 	SUBQ    $0x03, 80(SP)
 	JMP     pairRows
 
-loop694Part:
+loop639Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -18665,46 +16965,46 @@ loop694Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop694Step3
-	JE   loop694Step2
-	JMP  loop694Step1
+	JB   loop639Step3
+	JE   loop639Step2
+	JMP  loop639Step1
 
-loop694Request0:
+loop639Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop694Requested0
+	JMP        loop639Requested0
 
-loop694Request1:
+loop639Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop694Requested1
+	JMP        loop639Requested1
 
-loop694Request2:
+loop639Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop694Requested2
+	JMP        loop639Requested2
 
-loop694Request3:
+loop639Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow696
+	JE         sameWindow641
 	ADDQ       $0x00007000, DX
 
-sameWindow696:
-	JMP loop694Requested3
+sameWindow641:
+	JMP loop639Requested3
 
 pair4:
 	// 4 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun697
+	JNE   begun642
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun697:
+begun642:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -18727,14 +17027,14 @@ begun697:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop698Part
+	JNE          loop643Part
 	MOVQ         104(SP), DX
 
-loop698:
+loop643:
 	TESTQ DX, DX
-	JNE   loop698Request0
+	JNE   loop643Request0
 
-loop698Requested0:
+loop643Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18751,11 +17051,11 @@ loop698Requested0:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop698Step1:
+loop643Step1:
 	TESTQ DX, DX
-	JNE   loop698Request1
+	JNE   loop643Request1
 
-loop698Requested1:
+loop643Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18772,11 +17072,11 @@ loop698Requested1:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop698Step2:
+loop643Step2:
 	TESTQ DX, DX
-	JNE   loop698Request2
+	JNE   loop643Request2
 
-loop698Requested2:
+loop643Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18793,11 +17093,11 @@ loop698Requested2:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop698Step3:
+loop643Step3:
 	TESTQ DX, DX
-	JNE   loop698Request3
+	JNE   loop643Request3
 
-loop698Requested3:
+loop643Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18816,13 +17116,13 @@ loop698Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop698
+	JG           loop643
 	TESTQ        DX, DX
-	JE           noneRequested699
+	JE           noneRequested644
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested699:
+noneRequested644:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -18843,7 +17143,7 @@ noneRequested699:
 	SUBQ    $0x04, 80(SP)
 	JMP     pairRows
 
-loop698Part:
+loop643Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -18853,46 +17153,46 @@ loop698Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop698Step3
-	JE   loop698Step2
-	JMP  loop698Step1
+	JB   loop643Step3
+	JE   loop643Step2
+	JMP  loop643Step1
 
-loop698Request0:
+loop643Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop698Requested0
+	JMP        loop643Requested0
 
-loop698Request1:
+loop643Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop698Requested1
+	JMP        loop643Requested1
 
-loop698Request2:
+loop643Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop698Requested2
+	JMP        loop643Requested2
 
-loop698Request3:
+loop643Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow700
+	JE         sameWindow645
 	ADDQ       $0x00007000, DX
 
-sameWindow700:
-	JMP loop698Requested3
+sameWindow645:
+	JMP loop643Requested3
 
 pair5:
 	// 5 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun701
+	JNE   begun646
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun701:
+begun646:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -18919,14 +17219,14 @@ begun701:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop702Part
+	JNE          loop647Part
 	MOVQ         104(SP), DX
 
-loop702:
+loop647:
 	TESTQ DX, DX
-	JNE   loop702Request0
+	JNE   loop647Request0
 
-loop702Requested0:
+loop647Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18946,11 +17246,11 @@ loop702Requested0:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop702Step1:
+loop647Step1:
 	TESTQ DX, DX
-	JNE   loop702Request1
+	JNE   loop647Request1
 
-loop702Requested1:
+loop647Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18970,11 +17270,11 @@ loop702Requested1:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop702Step2:
+loop647Step2:
 	TESTQ DX, DX
-	JNE   loop702Request2
+	JNE   loop647Request2
 
-loop702Requested2:
+loop647Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -18994,11 +17294,11 @@ loop702Requested2:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop702Step3:
+loop647Step3:
 	TESTQ DX, DX
-	JNE   loop702Request3
+	JNE   loop647Request3
 
-loop702Requested3:
+loop647Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19020,13 +17320,13 @@ loop702Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop702
+	JG           loop647
 	TESTQ        DX, DX
-	JE           noneRequested703
+	JE           noneRequested648
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested703:
+noneRequested648:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -19050,7 +17350,7 @@ noneRequested703:
 	SUBQ    $0x05, 80(SP)
 	JMP     pairRows
 
-loop702Part:
+loop647Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -19060,46 +17360,46 @@ loop702Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop702Step3
-	JE   loop702Step2
-	JMP  loop702Step1
+	JB   loop647Step3
+	JE   loop647Step2
+	JMP  loop647Step1
 
-loop702Request0:
+loop647Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop702Requested0
+	JMP        loop647Requested0
 
-loop702Request1:
+loop647Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop702Requested1
+	JMP        loop647Requested1
 
-loop702Request2:
+loop647Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop702Requested2
+	JMP        loop647Requested2
 
-loop702Request3:
+loop647Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow704
+	JE         sameWindow649
 	ADDQ       $0x00007000, DX
 
-sameWindow704:
-	JMP loop702Requested3
+sameWindow649:
+	JMP loop647Requested3
 
 pair6:
 	// 6 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun705
+	JNE   begun650
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun705:
+begun650:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -19130,14 +17430,14 @@ begun705:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop706Part
+	JNE          loop651Part
 	MOVQ         104(SP), DX
 
-loop706:
+loop651:
 	TESTQ DX, DX
-	JNE   loop706Request0
+	JNE   loop651Request0
 
-loop706Requested0:
+loop651Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19160,11 +17460,11 @@ loop706Requested0:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop706Step1:
+loop651Step1:
 	TESTQ DX, DX
-	JNE   loop706Request1
+	JNE   loop651Request1
 
-loop706Requested1:
+loop651Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19187,11 +17487,11 @@ loop706Requested1:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop706Step2:
+loop651Step2:
 	TESTQ DX, DX
-	JNE   loop706Request2
+	JNE   loop651Request2
 
-loop706Requested2:
+loop651Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19214,11 +17514,11 @@ loop706Requested2:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop706Step3:
+loop651Step3:
 	TESTQ DX, DX
-	JNE   loop706Request3
+	JNE   loop651Request3
 
-loop706Requested3:
+loop651Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19243,13 +17543,13 @@ loop706Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop706
+	JG           loop651
 	TESTQ        DX, DX
-	JE           noneRequested707
+	JE           noneRequested652
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested707:
+noneRequested652:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -19276,7 +17576,7 @@ noneRequested707:
 	SUBQ    $0x06, 80(SP)
 	JMP     pairRows
 
-loop706Part:
+loop651Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -19286,46 +17586,46 @@ loop706Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop706Step3
-	JE   loop706Step2
-	JMP  loop706Step1
+	JB   loop651Step3
+	JE   loop651Step2
+	JMP  loop651Step1
 
-loop706Request0:
+loop651Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop706Requested0
+	JMP        loop651Requested0
 
-loop706Request1:
+loop651Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop706Requested1
+	JMP        loop651Requested1
 
-loop706Request2:
+loop651Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop706Requested2
+	JMP        loop651Requested2
 
-loop706Request3:
+loop651Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow708
+	JE         sameWindow653
 	ADDQ       $0x00007000, DX
 
-sameWindow708:
-	JMP loop706Requested3
+sameWindow653:
+	JMP loop651Requested3
 
 pair7:
 	// 7 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun709
+	JNE   begun654
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun709:
+begun654:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -19362,14 +17662,14 @@ begun709:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop710Part
+	JNE          loop655Part
 	MOVQ         104(SP), DX
 
-loop710:
+loop655:
 	TESTQ DX, DX
-	JNE   loop710Request0
+	JNE   loop655Request0
 
-loop710Requested0:
+loop655Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19395,11 +17695,11 @@ loop710Requested0:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop710Step1:
+loop655Step1:
 	TESTQ DX, DX
-	JNE   loop710Request1
+	JNE   loop655Request1
 
-loop710Requested1:
+loop655Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19425,11 +17725,11 @@ loop710Requested1:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop710Step2:
+loop655Step2:
 	TESTQ DX, DX
-	JNE   loop710Request2
+	JNE   loop655Request2
 
-loop710Requested2:
+loop655Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19455,11 +17755,11 @@ loop710Requested2:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop710Step3:
+loop655Step3:
 	TESTQ DX, DX
-	JNE   loop710Request3
+	JNE   loop655Request3
 
-loop710Requested3:
+loop655Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19488,13 +17788,13 @@ loop710Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop710
+	JG           loop655
 	TESTQ        DX, DX
-	JE           noneRequested711
+	JE           noneRequested656
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested711:
+noneRequested656:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -19524,7 +17824,7 @@ noneRequested711:
 	SUBQ    $0x07, 80(SP)
 	JMP     pairRows
 
-loop710Part:
+loop655Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -19535,46 +17835,46 @@ loop710Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop710Step3
-	JE   loop710Step2
-	JMP  loop710Step1
+	JB   loop655Step3
+	JE   loop655Step2
+	JMP  loop655Step1
 
-loop710Request0:
+loop655Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop710Requested0
+	JMP        loop655Requested0
 
-loop710Request1:
+loop655Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop710Requested1
+	JMP        loop655Requested1
 
-loop710Request2:
+loop655Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop710Requested2
+	JMP        loop655Requested2
 
-loop710Request3:
+loop655Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow712
+	JE         sameWindow657
 	ADDQ       $0x00007000, DX
 
-sameWindow712:
-	JMP loop710Requested3
+sameWindow657:
+	JMP loop655Requested3
 
 pair8:
 	// 8 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun713
+	JNE   begun658
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun713:
+begun658:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -19615,14 +17915,14 @@ begun713:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop714Part
+	JNE          loop659Part
 	MOVQ         104(SP), DX
 
-loop714:
+loop659:
 	TESTQ DX, DX
-	JNE   loop714Request0
+	JNE   loop659Request0
 
-loop714Requested0:
+loop659Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19651,11 +17951,11 @@ loop714Requested0:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop714Step1:
+loop659Step1:
 	TESTQ DX, DX
-	JNE   loop714Request1
+	JNE   loop659Request1
 
-loop714Requested1:
+loop659Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19684,11 +17984,11 @@ loop714Requested1:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop714Step2:
+loop659Step2:
 	TESTQ DX, DX
-	JNE   loop714Request2
+	JNE   loop659Request2
 
-loop714Requested2:
+loop659Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19717,11 +18017,11 @@ loop714Requested2:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop714Step3:
+loop659Step3:
 	TESTQ DX, DX
-	JNE   loop714Request3
+	JNE   loop659Request3
 
-loop714Requested3:
+loop659Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -19753,13 +18053,13 @@ loop714Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop714
+	JG           loop659
 	TESTQ        DX, DX
-	JE           noneRequested715
+	JE           noneRequested660
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested715:
+noneRequested660:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -19792,7 +18092,7 @@ noneRequested715:
 	SUBQ    $0x08, 80(SP)
 	JMP     pairRows
 
-loop714Part:
+loop659Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -19803,972 +18103,46 @@ loop714Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop714Step3
-	JE   loop714Step2
-	JMP  loop714Step1
+	JB   loop659Step3
+	JE   loop659Step2
+	JMP  loop659Step1
 
-loop714Request0:
+loop659Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop714Requested0
+	JMP        loop659Requested0
 
-loop714Request1:
+loop659Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop714Requested1
+	JMP        loop659Requested1
 
-loop714Request2:
+loop659Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop714Requested2
+	JMP        loop659Requested2
 
-loop714Request3:
+loop659Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow716
+	JE         sameWindow661
 	ADDQ       $0x00007000, DX
 
-sameWindow716:
-	JMP loop714Requested3
-
-pair9:
-	// 9 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun717
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun717:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop718Part
-	MOVQ         104(SP), DX
-
-loop718:
-	TESTQ DX, DX
-	JNE   loop718Request0
-
-loop718Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop718Step1:
-	TESTQ DX, DX
-	JNE   loop718Request1
-
-loop718Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop718Step2:
-	TESTQ DX, DX
-	JNE   loop718Request2
-
-loop718Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-
-loop718Step3:
-	TESTQ DX, DX
-	JNE   loop718Request3
-
-loop718Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	SUBQ         $0x04, CX
-	JG           loop718
-	TESTQ        DX, DX
-	JE           noneRequested719
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested719:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x00000009, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x00000009, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x09, 80(SP)
-	JMP     pairRows
-
-loop718Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop718Step3
-	JE   loop718Step2
-	JMP  loop718Step1
-
-loop718Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop718Requested0
-
-loop718Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop718Requested1
-
-loop718Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop718Requested2
-
-loop718Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow720
-	ADDQ       $0x00007000, DX
-
-sameWindow720:
-	JMP loop718Requested3
-
-pair10:
-	// 10 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun721
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun721:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z2
-	VMULPS       64(AX), Z12, Z3
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop722Part
-	MOVQ         104(SP), DX
-
-loop722:
-	TESTQ DX, DX
-	JNE   loop722Request0
-
-loop722Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop722Step1:
-	TESTQ DX, DX
-	JNE   loop722Request1
-
-loop722Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop722Step2:
-	TESTQ DX, DX
-	JNE   loop722Request2
-
-loop722Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-
-loop722Step3:
-	TESTQ DX, DX
-	JNE   loop722Request3
-
-loop722Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop722
-	TESTQ        DX, DX
-	JE           noneRequested723
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested723:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000a, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x0000000a, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x0a, 80(SP)
-	JMP     pairRows
-
-loop722Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop722Step3
-	JE   loop722Step2
-	JMP  loop722Step1
-
-loop722Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop722Requested0
-
-loop722Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop722Requested1
-
-loop722Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop722Requested2
-
-loop722Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow724
-	ADDQ       $0x00007000, DX
-
-sameWindow724:
-	JMP loop722Requested3
-
-pair11:
-	// 11 rows × 32 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun725
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun725:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	VMULPS       64(AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	VMULPS       64(AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	VMULPS       64(AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	VMULPS       64(AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	VMULPS       64(AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	VMULPS       64(AX), Z12, Z27
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z28
-	VMULPS       64(AX), Z12, Z29
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z30
-	VMULPS       64(AX), Z12, Z31
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z0
-	VMULPS       64(AX), Z12, Z1
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z2
-	VMULPS       64(AX), Z12, Z3
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z4
-	VMULPS       64(AX), Z12, Z5
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop726Part
-	MOVQ         104(SP), DX
-
-loop726:
-	TESTQ DX, DX
-	JNE   loop726Request0
-
-loop726Requested0:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS (R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS (R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop726Step1:
-	TESTQ DX, DX
-	JNE   loop726Request1
-
-loop726Requested1:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 4(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 4(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 4(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop726Step2:
-	TESTQ DX, DX
-	JNE   loop726Request2
-
-loop726Requested2:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 8(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 8(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 8(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-
-loop726Step3:
-	TESTQ DX, DX
-	JNE   loop726Request3
-
-loop726Requested3:
-	VMOVUPS      (BX), Z8
-	VMOVUPS      (BX)(R8*1), Z9
-	ADDQ         R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS  Z8, Z12, Z16
-	VFMADD231PS  Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z18
-	VFMADD231PS  Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z20
-	VFMADD231PS  Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS  Z8, Z12, Z22
-	VFMADD231PS  Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z24
-	VFMADD231PS  Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z26
-	VFMADD231PS  Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS  Z8, Z12, Z28
-	VFMADD231PS  Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z30
-	VFMADD231PS  Z9, Z12, Z31
-	VBROADCASTSS 12(R12)(R9*2), Z12
-	VFMADD231PS  Z8, Z12, Z0
-	VFMADD231PS  Z9, Z12, Z1
-	VBROADCASTSS 12(R11), Z12
-	VFMADD231PS  Z8, Z12, Z2
-	VFMADD231PS  Z9, Z12, Z3
-	VBROADCASTSS 12(R11)(R9*1), Z12
-	VFMADD231PS  Z8, Z12, Z4
-	VFMADD231PS  Z9, Z12, Z5
-	ADDQ         $0x10, AX
-	ADDQ         $0x10, R13
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, CX
-	JG           loop726
-	TESTQ        DX, DX
-	JE           noneRequested727
-	MOVQ         DX, 96(SP)
-	MOVQ         $+0, 104(SP)
-
-noneRequested727:
-	MOVQ    64(SP), DX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    DX, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	ADDQ    DX, DI
-	IMUL3Q  $0x0000000b, R9, DX
-	ADDQ    DX, SI
-	IMUL3Q  $0x0000000b, 24(SP), AX
-	ADDQ    AX, 8(SP)
-	SUBQ    $0x0b, 80(SP)
-	JMP     pairRows
-
-loop726Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB   loop726Step3
-	JE   loop726Step2
-	JMP  loop726Step1
-
-loop726Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP        loop726Requested0
-
-loop726Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP        loop726Requested1
-
-loop726Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP        loop726Requested2
-
-loop726Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ       $0x40, DX
-	TESTQ      $0x00001000, DX
-	JE         sameWindow728
-	ADDQ       $0x00007000, DX
-
-sameWindow728:
-	JMP loop726Requested3
+sameWindow661:
+	JMP loop659Requested3
 
 pair12:
 	// 12 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun729
+	JNE   begun662
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun729:
+begun662:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -20827,14 +18201,14 @@ begun729:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop730Part
+	JNE          loop663Part
 	MOVQ         104(SP), DX
 
-loop730:
+loop663:
 	TESTQ DX, DX
-	JNE   loop730Request0
+	JNE   loop663Request0
 
-loop730Requested0:
+loop663Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20875,11 +18249,11 @@ loop730Requested0:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop730Step1:
+loop663Step1:
 	TESTQ DX, DX
-	JNE   loop730Request1
+	JNE   loop663Request1
 
-loop730Requested1:
+loop663Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20920,11 +18294,11 @@ loop730Requested1:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop730Step2:
+loop663Step2:
 	TESTQ DX, DX
-	JNE   loop730Request2
+	JNE   loop663Request2
 
-loop730Requested2:
+loop663Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -20965,11 +18339,11 @@ loop730Requested2:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop730Step3:
+loop663Step3:
 	TESTQ DX, DX
-	JNE   loop730Request3
+	JNE   loop663Request3
 
-loop730Requested3:
+loop663Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -21014,13 +18388,13 @@ loop730Requested3:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JG           loop730
+	JG           loop663
 	TESTQ        DX, DX
-	JE           noneRequested731
+	JE           noneRequested664
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested731:
+noneRequested664:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -21065,7 +18439,7 @@ noneRequested731:
 	SUBQ    $0x0c, 80(SP)
 	JMP     pairRows
 
-loop730Part:
+loop663Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21077,35 +18451,35 @@ loop730Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop730Step3
-	JE   loop730Step2
-	JMP  loop730Step1
+	JB   loop663Step3
+	JE   loop663Step2
+	JMP  loop663Step1
 
-loop730Request0:
+loop663Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop730Requested0
+	JMP        loop663Requested0
 
-loop730Request1:
+loop663Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop730Requested1
+	JMP        loop663Requested1
 
-loop730Request2:
+loop663Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop730Requested2
+	JMP        loop663Requested2
 
-loop730Request3:
+loop663Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow732
+	JE         sameWindow665
 	ADDQ       $0x00007000, DX
 
-sameWindow732:
-	JMP loop730Requested3
+sameWindow665:
+	JMP loop663Requested3
 
 pairNext:
 	ADDQ   $0x00000080, 48(SP)
@@ -21127,26 +18501,14 @@ single:
 
 singleRows:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  single12
-	CMPQ CX, $0x15
-	JGE  single11
-	CMPQ CX, $0x13
-	JGE  single10
-	CMPQ CX, $0x11
-	JGE  single9
 	CMPQ CX, $0x0f
 	JGE  single8
 	CMPQ CX, $0x0d
 	JGE  single7
-	CMPQ CX, $0x0c
-	JGE  single12
 	CMPQ CX, $0x0b
-	JGE  single11
-	CMPQ CX, $0x0a
-	JGE  single10
+	JGE  single6
 	CMPQ CX, $0x09
-	JGE  single9
+	JGE  single5
 	CMPQ CX, $0x08
 	JGE  single8
 	CMPQ CX, $0x07
@@ -21168,11 +18530,11 @@ single2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun733
+	JNE   begun666
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun733:
+begun666:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21183,34 +18545,34 @@ begun733:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop734Part
+	JNE          loop667Part
 
-loop734:
+loop667:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop734Step1:
+loop667Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop734Step2:
+loop667Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop734Step3:
+loop667Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop734
+	JG               loop667
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21223,7 +18585,7 @@ loop734Step3:
 	SUBQ             $0x02, 80(SP)
 	JMP              singleRows
 
-loop734Part:
+loop667Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21231,20 +18593,20 @@ loop734Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop734Step3
-	JE   loop734Step2
-	JMP  loop734Step1
+	JB   loop667Step3
+	JE   loop667Step2
+	JMP  loop667Step1
 
 single3:
 	// 3 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun735
+	JNE   begun668
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun735:
+begun668:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21258,30 +18620,30 @@ begun735:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop736Part
+	JNE          loop669Part
 
-loop736:
+loop669:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop736Step1:
+loop669Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop736Step2:
+loop669Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop736Step3:
+loop669Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21289,7 +18651,7 @@ loop736Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop736
+	JG               loop669
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21304,7 +18666,7 @@ loop736Step3:
 	SUBQ             $0x03, 80(SP)
 	JMP              singleRows
 
-loop736Part:
+loop669Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21312,20 +18674,20 @@ loop736Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop736Step3
-	JE   loop736Step2
-	JMP  loop736Step1
+	JB   loop669Step3
+	JE   loop669Step2
+	JMP  loop669Step1
 
 single4:
 	// 4 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun737
+	JNE   begun670
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun737:
+begun670:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21344,9 +18706,9 @@ begun737:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop738Part
+	JNE          loop671Part
 
-loop738:
+loop671:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -21354,7 +18716,7 @@ loop738:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop738Step1:
+loop671Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -21362,7 +18724,7 @@ loop738Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop738Step2:
+loop671Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -21370,7 +18732,7 @@ loop738Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop738Step3:
+loop671Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21380,7 +18742,7 @@ loop738Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop738
+	JG               loop671
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21397,7 +18759,7 @@ loop738Step3:
 	SUBQ             $0x04, 80(SP)
 	JMP              singleRows
 
-loop738Part:
+loop671Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21406,20 +18768,20 @@ loop738Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop738Step3
-	JE   loop738Step2
-	JMP  loop738Step1
+	JB   loop671Step3
+	JE   loop671Step2
+	JMP  loop671Step1
 
 single5:
 	// 5 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun739
+	JNE   begun672
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun739:
+begun672:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21441,9 +18803,9 @@ begun739:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop740Part
+	JNE          loop673Part
 
-loop740:
+loop673:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -21452,7 +18814,7 @@ loop740:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop740Step1:
+loop673Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -21461,7 +18823,7 @@ loop740Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop740Step2:
+loop673Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -21470,7 +18832,7 @@ loop740Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop740Step3:
+loop673Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21481,7 +18843,7 @@ loop740Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop740
+	JG               loop673
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21500,7 +18862,7 @@ loop740Step3:
 	SUBQ             $0x05, 80(SP)
 	JMP              singleRows
 
-loop740Part:
+loop673Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21509,20 +18871,20 @@ loop740Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop740Step3
-	JE   loop740Step2
-	JMP  loop740Step1
+	JB   loop673Step3
+	JE   loop673Step2
+	JMP  loop673Step1
 
 single6:
 	// 6 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun741
+	JNE   begun674
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun741:
+begun674:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21547,9 +18909,9 @@ begun741:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop742Part
+	JNE          loop675Part
 
-loop742:
+loop675:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -21559,7 +18921,7 @@ loop742:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop742Step1:
+loop675Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -21569,7 +18931,7 @@ loop742Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop742Step2:
+loop675Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -21579,7 +18941,7 @@ loop742Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop742Step3:
+loop675Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21591,7 +18953,7 @@ loop742Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop742
+	JG               loop675
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21612,7 +18974,7 @@ loop742Step3:
 	SUBQ             $0x06, 80(SP)
 	JMP              singleRows
 
-loop742Part:
+loop675Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21621,20 +18983,20 @@ loop742Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop742Step3
-	JE   loop742Step2
-	JMP  loop742Step1
+	JB   loop675Step3
+	JE   loop675Step2
+	JMP  loop675Step1
 
 single7:
 	// 7 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun743
+	JNE   begun676
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun743:
+begun676:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21664,9 +19026,9 @@ begun743:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop744Part
+	JNE          loop677Part
 
-loop744:
+loop677:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -21677,7 +19039,7 @@ loop744:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop744Step1:
+loop677Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -21688,7 +19050,7 @@ loop744Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop744Step2:
+loop677Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -21699,7 +19061,7 @@ loop744Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop744Step3:
+loop677Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21713,7 +19075,7 @@ loop744Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop744
+	JG               loop677
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21736,7 +19098,7 @@ loop744Step3:
 	SUBQ             $0x07, 80(SP)
 	JMP              singleRows
 
-loop744Part:
+loop677Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21746,20 +19108,20 @@ loop744Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop744Step3
-	JE   loop744Step2
-	JMP  loop744Step1
+	JB   loop677Step3
+	JE   loop677Step2
+	JMP  loop677Step1
 
 single8:
 	// 8 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun745
+	JNE   begun678
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun745:
+begun678:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -21792,9 +19154,9 @@ begun745:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop746Part
+	JNE          loop679Part
 
-loop746:
+loop679:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -21806,7 +19168,7 @@ loop746:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop746Step1:
+loop679Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -21818,7 +19180,7 @@ loop746Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop746Step2:
+loop679Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -21830,7 +19192,7 @@ loop746Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop746Step3:
+loop679Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -21845,7 +19207,7 @@ loop746Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop746
+	JG               loop679
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -21870,7 +19232,7 @@ loop746Step3:
 	SUBQ             $0x08, 80(SP)
 	JMP              singleRows
 
-loop746Part:
+loop679Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -21880,647 +19242,9 @@ loop746Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop746Step3
-	JE   loop746Step2
-	JMP  loop746Step1
-
-single9:
-	// 9 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun747
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun747:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop748Part
-
-loop748:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-
-loop748Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-
-loop748Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-
-loop748Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	SUBQ             $0x04, CX
-	JG               loop748
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x00000009, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x00000009, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x09, 80(SP)
-	JMP              singleRows
-
-loop748Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop748Step3
-	JE   loop748Step2
-	JMP  loop748Step1
-
-single10:
-	// 10 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun749
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun749:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop750Part
-
-loop750:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-
-loop750Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-
-loop750Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-
-loop750Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop750
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000a, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000a, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0a, 80(SP)
-	JMP              singleRows
-
-loop750Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop750Step3
-	JE   loop750Step2
-	JMP  loop750Step1
-
-single11:
-	// 11 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun751
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun751:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop752Part
-
-loop752:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-
-loop752Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-
-loop752Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-
-loop752Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop752
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000b, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000b, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0b, 80(SP)
-	JMP              singleRows
-
-loop752Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop752Step3
-	JE   loop752Step2
-	JMP  loop752Step1
-
-single12:
-	// 12 rows × 16 columns.
-	XORQ  DX, DX
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun753
-	MOVQ  DI, AX
-	MOVQ  64(SP), DX
-
-begun753:
-	MOVQ         8(SP), CX
-	VBROADCASTSS (CX), Z12
-	VMULPS       (AX), Z12, Z16
-	ADDQ         DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS       (AX), Z12, Z17
-	ADDQ         DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS       (AX), Z12, Z18
-	ADDQ         DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS       (AX), Z12, Z19
-	ADDQ         DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS       (AX), Z12, Z20
-	ADDQ         DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS       (AX), Z12, Z21
-	ADDQ         DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS       (AX), Z12, Z22
-	ADDQ         DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS       (AX), Z12, Z23
-	ADDQ         DX, AX
-	VBROADCASTSS 32(CX), Z12
-	VMULPS       (AX), Z12, Z24
-	ADDQ         DX, AX
-	VBROADCASTSS 36(CX), Z12
-	VMULPS       (AX), Z12, Z25
-	ADDQ         DX, AX
-	VBROADCASTSS 40(CX), Z12
-	VMULPS       (AX), Z12, Z26
-	ADDQ         DX, AX
-	VBROADCASTSS 44(CX), Z12
-	VMULPS       (AX), Z12, Z27
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         40(SP), BX
-	MOVQ         88(SP), CX
-	TESTQ        $0x00000003, CX
-	JNE          loop754Part
-
-loop754:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST (R12), Z8, Z22
-	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST (R11), Z8, Z25
-	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
-
-loop754Step1:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 4(R12), Z8, Z22
-	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 4(R11), Z8, Z25
-	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
-
-loop754Step2:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 8(R12), Z8, Z22
-	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 8(R11), Z8, Z25
-	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
-
-loop754Step3:
-	VMOVUPS          (BX), Z8
-	ADDQ             R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
-	VFMADD231PS.BCST 12(R12), Z8, Z22
-	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
-	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
-	VFMADD231PS.BCST 12(R11), Z8, Z25
-	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
-	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
-	ADDQ             $0x10, AX
-	ADDQ             $0x10, R13
-	ADDQ             $0x10, R12
-	ADDQ             $0x10, R11
-	SUBQ             $0x04, CX
-	JG               loop754
-	MOVQ             64(SP), DX
-	VMOVUPS          Z16, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z17, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z18, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z19, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z20, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z21, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z22, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z23, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z24, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z25, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z26, (DI)
-	ADDQ             DX, DI
-	VMOVUPS          Z27, (DI)
-	ADDQ             DX, DI
-	IMUL3Q           $0x0000000c, R9, DX
-	ADDQ             DX, SI
-	IMUL3Q           $0x0000000c, 24(SP), AX
-	ADDQ             AX, 8(SP)
-	SUBQ             $0x0c, 80(SP)
-	JMP              singleRows
-
-loop754Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
-	LEAQ -16(R11)(DX*4), R11
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB   loop754Step3
-	JE   loop754Step2
-	JMP  loop754Step1
+	JB   loop679Step3
+	JE   loop679Step2
+	JMP  loop679Step1
 
 singleNext:
 	ADDQ   $0x40, 48(SP)
@@ -22541,10 +19265,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue755
+	JE    noQueue680
 	MOVQ  32(DX), DX
 
-noQueue755:
+noQueue680:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -22660,10 +19384,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow756
+	JE         sameWindow681
 	ADDQ       $0x00007000, R13
 
-sameWindow756:
+sameWindow681:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -22914,10 +19638,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow757
+	JE         sameWindow682
 	ADDQ       $0x00007000, R13
 
-sameWindow757:
+sameWindow682:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -23143,10 +19867,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow758
+	JE         sameWindow683
 	ADDQ       $0x00007000, R12
 
-sameWindow758:
+sameWindow683:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -23344,10 +20068,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow759
+	JE         sameWindow684
 	ADDQ       $0x00007000, R11
 
-sameWindow759:
+sameWindow684:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -25314,7 +22038,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow769
+	JE           maxOfRow694
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25326,7 +22050,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow769
+	JE           maxOfRow694
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25338,7 +22062,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow769
+	JE           maxOfRow694
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25350,7 +22074,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow769:
+maxOfRow694:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -25363,7 +22087,7 @@ maxOfRow769:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow770
+	JE           maxOfRow695
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25375,7 +22099,7 @@ maxOfRow769:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow770
+	JE           maxOfRow695
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25387,7 +22111,7 @@ maxOfRow769:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow770
+	JE           maxOfRow695
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25399,7 +22123,7 @@ maxOfRow769:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow770:
+maxOfRow695:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -25415,7 +22139,7 @@ maxOfRow770:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow771
+	JE           maxOfRow696
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25427,7 +22151,7 @@ maxOfRow770:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow771
+	JE           maxOfRow696
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25439,7 +22163,7 @@ maxOfRow770:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow771
+	JE           maxOfRow696
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -25451,7 +22175,7 @@ maxOfRow770:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow771:
+maxOfRow696:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -25464,7 +22188,7 @@ maxOfRow771:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow772
+	JE           maxOfRow697
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25476,7 +22200,7 @@ maxOfRow771:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow772
+	JE           maxOfRow697
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25488,7 +22212,7 @@ maxOfRow771:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow772
+	JE           maxOfRow697
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25500,7 +22224,7 @@ maxOfRow771:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow772:
+maxOfRow697:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -25516,7 +22240,7 @@ maxOfRow772:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow773
+	JE           maxOfRow698
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25528,7 +22252,7 @@ maxOfRow772:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow773
+	JE           maxOfRow698
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25540,7 +22264,7 @@ maxOfRow772:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow773
+	JE           maxOfRow698
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -25552,7 +22276,7 @@ maxOfRow772:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow773:
+maxOfRow698:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -25565,7 +22289,7 @@ maxOfRow773:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow774
+	JE           maxOfRow699
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25577,7 +22301,7 @@ maxOfRow773:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow774
+	JE           maxOfRow699
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25589,7 +22313,7 @@ maxOfRow773:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow774
+	JE           maxOfRow699
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25601,7 +22325,7 @@ maxOfRow773:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow774:
+maxOfRow699:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -25617,7 +22341,7 @@ maxOfRow774:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow775
+	JE           maxOfRow700
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25629,7 +22353,7 @@ maxOfRow774:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow775
+	JE           maxOfRow700
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25641,7 +22365,7 @@ maxOfRow774:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow775
+	JE           maxOfRow700
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -25653,7 +22377,7 @@ maxOfRow774:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow775:
+maxOfRow700:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -25666,7 +22390,7 @@ maxOfRow775:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow776
+	JE           maxOfRow701
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25678,7 +22402,7 @@ maxOfRow775:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow776
+	JE           maxOfRow701
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25690,7 +22414,7 @@ maxOfRow775:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow776
+	JE           maxOfRow701
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -25702,7 +22426,7 @@ maxOfRow775:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow776:
+maxOfRow701:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -25739,7 +22463,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow777
+	JE           maxOfRow702
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25751,7 +22475,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow777
+	JE           maxOfRow702
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25763,7 +22487,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow777
+	JE           maxOfRow702
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -25775,7 +22499,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow777:
+maxOfRow702:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -27398,22 +24122,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow787
+	JE        maxOfRow712
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow787
+	JE        maxOfRow712
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow787
+	JE        maxOfRow712
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow787:
+maxOfRow712:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -27421,22 +24145,22 @@ maxOfRow787:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow788
+	JE            maxOfRow713
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow788
+	JE            maxOfRow713
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow788
+	JE            maxOfRow713
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow788:
+maxOfRow713:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -27447,22 +24171,22 @@ maxOfRow788:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow789
+	JE            maxOfRow714
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow789
+	JE            maxOfRow714
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow789
+	JE            maxOfRow714
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow789:
+maxOfRow714:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -27470,22 +24194,22 @@ maxOfRow789:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow790
+	JE            maxOfRow715
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow790
+	JE            maxOfRow715
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow790
+	JE            maxOfRow715
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow790:
+maxOfRow715:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -27496,22 +24220,22 @@ maxOfRow790:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow791
+	JE            maxOfRow716
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow791
+	JE            maxOfRow716
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow791
+	JE            maxOfRow716
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow791:
+maxOfRow716:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -27519,22 +24243,22 @@ maxOfRow791:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow792
+	JE            maxOfRow717
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow792
+	JE            maxOfRow717
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow792
+	JE            maxOfRow717
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow792:
+maxOfRow717:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -27545,22 +24269,22 @@ maxOfRow792:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow793
+	JE            maxOfRow718
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow793
+	JE            maxOfRow718
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow793
+	JE            maxOfRow718
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow793:
+maxOfRow718:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -27568,22 +24292,22 @@ maxOfRow793:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow794
+	JE            maxOfRow719
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow794
+	JE            maxOfRow719
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow794
+	JE            maxOfRow719
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow794:
+maxOfRow719:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -27615,22 +24339,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow795
+	JE        maxOfRow720
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow795
+	JE        maxOfRow720
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow795
+	JE        maxOfRow720
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow795:
+maxOfRow720:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -28654,7 +25378,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite796
+	JNE          fusedOverwrite721
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -28676,9 +25400,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady797
+	JMP          fusedReady722
 
-fusedOverwrite796:
+fusedOverwrite721:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -28692,7 +25416,7 @@ fusedOverwrite796:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady797:
+fusedReady722:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -29669,7 +26393,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite798
+	JNE          fusedOverwrite723
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -29691,9 +26415,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady799
+	JMP          fusedReady724
 
-fusedOverwrite798:
+fusedOverwrite723:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -29707,7 +26431,7 @@ fusedOverwrite798:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady799:
+fusedReady724:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

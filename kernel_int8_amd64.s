@@ -1677,10 +1677,8 @@ panels36:
 
 panels36Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x13
-	JGE  panels36Rows10
 	CMPQ CX, $0x11
-	JGE  panels36Rows9
+	JGE  panels36Rows10
 	CMPQ CX, $0x0f
 	JGE  panels36Rows8
 	CMPQ CX, $0x0d
@@ -1690,7 +1688,7 @@ panels36Tiles:
 	CMPQ CX, $0x0a
 	JGE  panels36Rows10
 	CMPQ CX, $0x09
-	JGE  panels36Rows9
+	JGE  panels36Rows5
 	CMPQ CX, $0x08
 	JGE  panels36Rows8
 	CMPQ CX, $0x07
@@ -1699,15 +1697,137 @@ panels36Tiles:
 	JGE  panels36Rows6
 	CMPQ CX, $0x05
 	JGE  panels36Rows5
+	CMPQ CX, $0x04
+	JGE  panels36Rows4
 	JMP  panels36Next
 
-panels36Rows5:
+panels36Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
 	JLE  few37
 	MOVQ 56(SP), R11
 
 few37:
+	// 4 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   96(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   56(SP), BX
+	MOVQ   88(SP), CX
+
+group38:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPBROADCASTD (AX), Z24
+	VPBROADCASTD 4(AX), Z25
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPBROADCASTD 4(AX)(R9*1), Z27
+	VPBROADCASTD (AX)(R9*2), Z28
+	VPBROADCASTD 4(AX)(R9*2), Z29
+	VPBROADCASTD (R13), Z30
+	VPBROADCASTD 4(R13), Z31
+	VMOVDQU32    (BX), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z16, Z16
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z18, Z18
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z20, Z20
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z22, Z22
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z22, Z22
+	VMOVDQU32    (BX)(R8*1), Z1
+	VPSLLW       $0x08, Z1, Z0
+	VPSRAW       $0x08, Z0, Z0
+	VPSRAW       $0x08, Z1, Z1
+	VPMADDWD     Z24, Z0, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z25, Z1, Z12
+	VPADDD       Z12, Z17, Z17
+	VPMADDWD     Z26, Z0, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z27, Z1, Z12
+	VPADDD       Z12, Z19, Z19
+	VPMADDWD     Z28, Z0, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z29, Z1, Z12
+	VPADDD       Z12, Z21, Z21
+	VPMADDWD     Z30, Z0, Z12
+	VPADDD       Z12, Z23, Z23
+	VPMADDWD     Z31, Z1, Z12
+	VPADDD       Z12, Z23, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group38
+	MOVQ         R11, 152(SP)
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z24, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z24, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z24, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z24, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VMOVUPS      64(CX), Z24
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z24, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z24, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z24, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z24, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 40(SP)
+	IMUL3Q       $0x00000004, 96(SP), AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, 80(SP)
+	JMP          panels36Tiles
+
+panels36Rows5:
+	MOVQ 152(SP), R11
+	CMPQ 72(SP), $0x09
+	JLE  few39
+	MOVQ 56(SP), R11
+
+few39:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1726,7 +1846,7 @@ few37:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group38:
+group40:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -1792,7 +1912,7 @@ group38:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group38
+	JNE          group40
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -1842,10 +1962,10 @@ group38:
 panels36Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few39
+	JLE  few41
 	MOVQ 56(SP), R11
 
-few39:
+few41:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1866,7 +1986,7 @@ few39:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group40:
+group42:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -1942,7 +2062,7 @@ group40:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group40
+	JNE          group42
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -1998,10 +2118,10 @@ group40:
 panels36Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few41
+	JLE  few43
 	MOVQ 56(SP), R11
 
-few41:
+few43:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2026,7 +2146,7 @@ few41:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group42:
+group44:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -2113,7 +2233,7 @@ group42:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group42
+	JNE          group44
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -2177,10 +2297,10 @@ group42:
 panels36Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few43
+	JLE  few45
 	MOVQ 56(SP), R11
 
-few43:
+few45:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2207,7 +2327,7 @@ few43:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group44:
+group46:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -2304,7 +2424,7 @@ group44:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group44
+	JNE          group46
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -2369,221 +2489,6 @@ group44:
 	IMUL3Q       $0x00000008, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 80(SP)
-	JMP          panels36Tiles
-
-panels36Rows9:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE  few45
-	MOVQ 56(SP), R11
-
-few45:
-	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group46:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VMOVDQU32    (BX), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*1), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VPBROADCASTD (AX), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R13), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R13), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD (R12), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z29, Z29
-	VPBROADCASTD 4(R12), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z29, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z0, Z0
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z1, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z0, Z0
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z1, Z1
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group46
-	MOVQ         R11, 152(SP)
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z2
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z2, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z2, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*1)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z2, Z20, Z20
-	VMOVUPS      Z20, (AX)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z2, Z22, Z22
-	VMOVUPS      Z22, (R13)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z2, Z24, Z24
-	VMOVUPS      Z24, (R13)(R9*1)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z2, Z26, Z26
-	VMOVUPS      Z26, (R13)(R9*2)
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       Z2, Z28, Z28
-	VMOVUPS      Z28, (R12)
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       Z2, Z30, Z30
-	VMOVUPS      Z30, (R12)(R9*1)
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (R12)(R9*2)
-	VMOVUPS      64(CX), Z2
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z2, Z17, Z17
-	VMOVUPS      Z17, 64(AX)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z2, Z19, Z19
-	VMOVUPS      Z19, 64(AX)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z2, Z21, Z21
-	VMOVUPS      Z21, 64(AX)(R9*2)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z2, Z23, Z23
-	VMOVUPS      Z23, 64(R13)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z2, Z25, Z25
-	VMOVUPS      Z25, 64(R13)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z2, Z27, Z27
-	VMOVUPS      Z27, 64(R13)(R9*2)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       Z2, Z29, Z29
-	VMOVUPS      Z29, 64(R12)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       Z2, Z31, Z31
-	VMOVUPS      Z31, 64(R12)(R9*1)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z2, Z1, Z1
-	VMOVUPS      Z1, 64(R12)(R9*2)
-	IMUL3Q       $0x00000009, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
 	JMP          panels36Tiles
 
 panels36Rows10:
@@ -2834,20 +2739,14 @@ panels48:
 
 panels48Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x13
-	JGE  panels48Rows10
-	CMPQ CX, $0x11
-	JGE  panels48Rows9
 	CMPQ CX, $0x0f
 	JGE  panels48Rows8
 	CMPQ CX, $0x0d
 	JGE  panels48Rows7
 	CMPQ CX, $0x0b
 	JGE  panels48Rows6
-	CMPQ CX, $0x0a
-	JGE  panels48Rows10
 	CMPQ CX, $0x09
-	JGE  panels48Rows9
+	JGE  panels48Rows5
 	CMPQ CX, $0x08
 	JGE  panels48Rows8
 	CMPQ CX, $0x07
@@ -2856,7 +2755,82 @@ panels48Tiles:
 	JGE  panels48Rows6
 	CMPQ CX, $0x05
 	JGE  panels48Rows5
+	CMPQ CX, $0x04
+	JGE  panels48Rows4
 	JMP  panels48Next
+
+panels48Rows4:
+	// 4 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   96(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	MOVQ   56(SP), BX
+	MOVQ   88(SP), CX
+
+group49:
+	VMOVDQU32    (BX), Z21
+	VPSLLW       $0x08, Z21, Z20
+	VPSRAW       $0x08, Z20, Z20
+	VPSRAW       $0x08, Z21, Z21
+	VPBROADCASTD (AX), Z22
+	VPMADDWD     Z22, Z20, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD 4(AX), Z22
+	VPMADDWD     Z22, Z21, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD (AX)(R9*1), Z22
+	VPMADDWD     Z22, Z20, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX)(R9*1), Z22
+	VPMADDWD     Z22, Z21, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*2), Z22
+	VPMADDWD     Z22, Z20, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD 4(AX)(R9*2), Z22
+	VPMADDWD     Z22, Z21, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD (R13), Z22
+	VPMADDWD     Z22, Z20, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(R13), Z22
+	VPMADDWD     Z22, Z21, Z12
+	VPADDD       Z12, Z19, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         CX
+	JNE          group49
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 40(SP)
+	IMUL3Q       $0x00000004, 96(SP), AX
+	ADDQ         AX, SI
+	SUBQ         $0x04, 80(SP)
+	JMP          panels48Tiles
 
 panels48Rows5:
 	// 5 rows × 16 columns.
@@ -2872,7 +2846,7 @@ panels48Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group49:
+group50:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -2911,7 +2885,7 @@ group49:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group49
+	JNE          group50
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -2956,7 +2930,7 @@ panels48Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group50:
+group51:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -3001,7 +2975,7 @@ group50:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group50
+	JNE          group51
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -3052,7 +3026,7 @@ panels48Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group51:
+group52:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -3104,7 +3078,7 @@ group51:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group51
+	JNE          group52
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -3161,7 +3135,7 @@ panels48Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group52:
+group53:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -3219,7 +3193,7 @@ group52:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group52
+	JNE          group53
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -3260,277 +3234,6 @@ group52:
 	SUBQ         $0x08, 80(SP)
 	JMP          panels48Tiles
 
-panels48Rows9:
-	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group53:
-	VMOVDQU32    (BX), Z26
-	VPSLLW       $0x08, Z26, Z25
-	VPSRAW       $0x08, Z25, Z25
-	VPSRAW       $0x08, Z26, Z26
-	VPBROADCASTD (AX), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD (R13), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R12), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z24, Z24
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group53
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z25
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z25, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z25, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z25, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z25, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z25, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z25, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z25, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z25, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z25, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	IMUL3Q       $0x00000009, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
-	JMP          panels48Tiles
-
-panels48Rows10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group54:
-	VMOVDQU32    (BX), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD (R13), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R12), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD (R11), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD 4(R11), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z25, Z25
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group54
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z26
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z26, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z26, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z26, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z26, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z26, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z26, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z26, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z26, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z26, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z26, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	IMUL3Q       $0x0000000a, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels48Tiles
-
 panels48Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
@@ -3568,24 +3271,24 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used55
+	JE   used54
 	LEAQ zeros<>+0(SB), AX
 
-used55:
+used54:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors57
+	JNE   noFactors56
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors56
+	JNE   factors55
 
-noFactors57:
+noFactors56:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors56:
+factors55:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -3600,11 +3303,11 @@ factors56:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels58End
+	JG   panels57End
 
-panels58:
+panels57:
 	CMPQ 64(SP), $0x08
-	JL   panels58End
+	JL   panels57End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3615,15 +3318,15 @@ panels58:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels58Tiles:
+panels57Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels58Rows2
+	JGE  panels57Rows2
 	CMPQ CX, $0x01
-	JGE  panels58Rows1
-	JMP  panels58Next
+	JGE  panels57Rows1
+	JMP  panels57Next
 
-panels58Rows1:
+panels57Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -3642,7 +3345,7 @@ panels58Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group59:
+group58:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3723,18 +3426,18 @@ group59:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group59
+	JNE          group58
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun60
+	JNE          begun59
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun60:
+begun59:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3782,9 +3485,9 @@ begun60:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels58Tiles
+	JMP          panels57Tiles
 
-panels58Rows2:
+panels57Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -3811,7 +3514,7 @@ panels58Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group61:
+group60:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3926,18 +3629,18 @@ group61:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group61
+	JNE          group60
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun62
+	JNE          begun61
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun62:
+begun61:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4022,22 +3725,22 @@ begun62:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels58Tiles
+	JMP          panels57Tiles
 
-panels58Next:
+panels57Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels58
+	JMP    panels57
 
-panels58End:
+panels57End:
 	CMPQ 72(SP), $0x04
-	JG   panels63End
+	JG   panels62End
 
-panels63:
+panels62:
 	CMPQ 64(SP), $0x04
-	JL   panels63End
+	JL   panels62End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -4048,23 +3751,23 @@ panels63:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels63Tiles:
+panels62Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels63Rows4
+	JGE  panels62Rows4
 	CMPQ CX, $0x05
-	JGE  panels63Rows3
+	JGE  panels62Rows3
 	CMPQ CX, $0x04
-	JGE  panels63Rows4
+	JGE  panels62Rows4
 	CMPQ CX, $0x03
-	JGE  panels63Rows3
+	JGE  panels62Rows3
 	CMPQ CX, $0x02
-	JGE  panels63Rows2
+	JGE  panels62Rows2
 	CMPQ CX, $0x01
-	JGE  panels63Rows1
-	JMP  panels63Next
+	JGE  panels62Rows1
+	JMP  panels62Next
 
-panels63Rows1:
+panels62Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -4078,7 +3781,7 @@ panels63Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group64:
+group63:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4122,18 +3825,18 @@ group64:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group64
+	JNE          group63
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun65
+	JNE          begun64
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun65:
+begun64:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4165,9 +3868,9 @@ begun65:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels63Tiles
+	JMP          panels62Tiles
 
-panels63Rows2:
+panels62Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -4185,7 +3888,7 @@ panels63Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group66:
+group65:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4247,18 +3950,18 @@ group66:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group66
+	JNE          group65
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun67
+	JNE          begun66
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun67:
+begun66:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4311,9 +4014,9 @@ begun67:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels63Tiles
+	JMP          panels62Tiles
 
-panels63Rows3:
+panels62Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -4335,7 +4038,7 @@ panels63Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group68:
+group67:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4415,18 +4118,18 @@ group68:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group68
+	JNE          group67
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun69
+	JNE          begun68
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun69:
+begun68:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4500,9 +4203,9 @@ begun69:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels63Tiles
+	JMP          panels62Tiles
 
-panels63Rows4:
+panels62Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -4530,7 +4233,7 @@ panels63Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group70:
+group69:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4629,18 +4332,18 @@ group70:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group70
+	JNE          group69
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun71
+	JNE          begun70
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun71:
+begun70:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4735,19 +4438,19 @@ begun71:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels63Tiles
+	JMP          panels62Tiles
 
-panels63Next:
+panels62Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels63
+	JMP    panels62
 
-panels63End:
-panels72:
+panels62End:
+panels71:
 	CMPQ 64(SP), $0x02
-	JL   panels72End
+	JL   panels71End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -4758,47 +4461,45 @@ panels72:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels72Tiles:
+panels71Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x13
-	JGE  panels72Rows10
 	CMPQ CX, $0x11
-	JGE  panels72Rows9
+	JGE  panels71Rows10
 	CMPQ CX, $0x0f
-	JGE  panels72Rows8
+	JGE  panels71Rows8
 	CMPQ CX, $0x0d
-	JGE  panels72Rows7
+	JGE  panels71Rows7
 	CMPQ CX, $0x0b
-	JGE  panels72Rows6
+	JGE  panels71Rows6
 	CMPQ CX, $0x0a
-	JGE  panels72Rows10
+	JGE  panels71Rows10
 	CMPQ CX, $0x09
-	JGE  panels72Rows9
+	JGE  panels71Rows5
 	CMPQ CX, $0x08
-	JGE  panels72Rows8
+	JGE  panels71Rows8
 	CMPQ CX, $0x07
-	JGE  panels72Rows7
+	JGE  panels71Rows7
 	CMPQ CX, $0x06
-	JGE  panels72Rows6
+	JGE  panels71Rows6
 	CMPQ CX, $0x05
-	JGE  panels72Rows5
+	JGE  panels71Rows5
 	CMPQ CX, $0x04
-	JGE  panels72Rows4
+	JGE  panels71Rows4
 	CMPQ CX, $0x03
-	JGE  panels72Rows3
+	JGE  panels71Rows3
 	CMPQ CX, $0x02
-	JGE  panels72Rows2
+	JGE  panels71Rows2
 	CMPQ CX, $0x01
-	JGE  panels72Rows1
-	JMP  panels72Next
+	JGE  panels71Rows1
+	JMP  panels71Next
 
-panels72Rows1:
+panels71Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few73
+	JLE  few72
 	MOVQ 56(SP), R11
 
-few73:
+few72:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4807,7 +4508,7 @@ few73:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group74:
+group73:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4832,18 +4533,18 @@ group74:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group74
+	JNE          group73
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun75
+	JNE          begun74
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun75:
+begun74:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4867,15 +4568,15 @@ begun75:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows2:
+panels71Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few76
+	JLE  few75
 	MOVQ 56(SP), R11
 
-few76:
+few75:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4886,7 +4587,7 @@ few76:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group77:
+group76:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4921,18 +4622,18 @@ group77:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group77
+	JNE          group76
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun78
+	JNE          begun77
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun78:
+begun77:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4969,15 +4670,15 @@ begun78:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows3:
+panels71Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few79
+	JLE  few78
 	MOVQ 56(SP), R11
 
-few79:
+few78:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4990,7 +4691,7 @@ few79:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group80:
+group79:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5035,18 +4736,18 @@ group80:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group80
+	JNE          group79
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun81
+	JNE          begun80
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun81:
+begun80:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5096,15 +4797,15 @@ begun81:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows4:
+panels71Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few82
+	JLE  few81
 	MOVQ 56(SP), R11
 
-few82:
+few81:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5121,7 +4822,7 @@ few82:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group83:
+group82:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5177,18 +4878,18 @@ group83:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group83
+	JNE          group82
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun84
+	JNE          begun83
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun84:
+begun83:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5251,15 +4952,15 @@ begun84:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows5:
+panels71Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few85
+	JLE  few84
 	MOVQ 56(SP), R11
 
-few85:
+few84:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5278,7 +4979,7 @@ few85:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group86:
+group85:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5344,18 +5045,18 @@ group86:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group86
+	JNE          group85
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun87
+	JNE          begun86
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun87:
+begun86:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5431,15 +5132,15 @@ begun87:
 	IMUL3Q       $0x00000005, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows6:
+panels71Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few88
+	JLE  few87
 	MOVQ 56(SP), R11
 
-few88:
+few87:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5460,7 +5161,7 @@ few88:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group89:
+group88:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5536,18 +5237,18 @@ group89:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group89
+	JNE          group88
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun90
+	JNE          begun89
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun90:
+begun89:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5636,15 +5337,15 @@ begun90:
 	IMUL3Q       $0x00000006, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows7:
+panels71Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few91
+	JLE  few90
 	MOVQ 56(SP), R11
 
-few91:
+few90:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5669,7 +5370,7 @@ few91:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group92:
+group91:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5756,18 +5457,18 @@ group92:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group92
+	JNE          group91
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun93
+	JNE          begun92
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun93:
+begun92:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5869,15 +5570,15 @@ begun93:
 	IMUL3Q       $0x00000007, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows8:
+panels71Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few94
+	JLE  few93
 	MOVQ 56(SP), R11
 
-few94:
+few93:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5904,7 +5605,7 @@ few94:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group95:
+group94:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -6001,18 +5702,18 @@ group95:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group95
+	JNE          group94
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun96
+	JNE          begun95
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun96:
+begun95:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6127,292 +5828,9 @@ begun96:
 	IMUL3Q       $0x00000008, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Rows9:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE  few97
-	MOVQ 56(SP), R11
-
-few97:
-	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group98:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VMOVDQU32    (BX), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*1), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VPBROADCASTD (AX), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z16, Z16
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z18, Z18
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z20, Z20
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R13), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R13), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z22, Z22
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z24, Z24
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z26, Z26
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD (R12), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z29, Z29
-	VPBROADCASTD 4(R12), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z28, Z28
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z29, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z30, Z30
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z31, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPMADDWD     Z6, Z2, Z12
-	VPADDD       Z12, Z0, Z0
-	VPMADDWD     Z6, Z4, Z12
-	VPADDD       Z12, Z1, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z6
-	VPMADDWD     Z6, Z3, Z12
-	VPADDD       Z12, Z0, Z0
-	VPMADDWD     Z6, Z5, Z12
-	VPADDD       Z12, Z1, Z1
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group98
-	MOVQ         R11, 152(SP)
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun99
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun99:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z4
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z4
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z4
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z4
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z4
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z4
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z4
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z4
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z4
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
-	JMP          panels72Tiles
-
-panels72Rows10:
+panels71Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6445,7 +5863,7 @@ panels72Rows10:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group100:
+group96:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -6560,17 +5978,17 @@ group100:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group100
+	JNE          group96
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun101
+	JNE          begun97
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun101:
+begun97:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6711,19 +6129,19 @@ begun101:
 	IMUL3Q       $0x0000000a, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x0a, 80(SP)
-	JMP          panels72Tiles
+	JMP          panels71Tiles
 
-panels72Next:
+panels71Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels72
+	JMP    panels71
 
-panels72End:
-panels102:
+panels71End:
+panels98:
 	CMPQ 64(SP), $0x01
-	JL   panels102End
+	JL   panels98End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -6734,41 +6152,35 @@ panels102:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels102Tiles:
+panels98Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x13
-	JGE  panels102Rows10
-	CMPQ CX, $0x11
-	JGE  panels102Rows9
 	CMPQ CX, $0x0f
-	JGE  panels102Rows8
+	JGE  panels98Rows8
 	CMPQ CX, $0x0d
-	JGE  panels102Rows7
+	JGE  panels98Rows7
 	CMPQ CX, $0x0b
-	JGE  panels102Rows6
-	CMPQ CX, $0x0a
-	JGE  panels102Rows10
+	JGE  panels98Rows6
 	CMPQ CX, $0x09
-	JGE  panels102Rows9
+	JGE  panels98Rows5
 	CMPQ CX, $0x08
-	JGE  panels102Rows8
+	JGE  panels98Rows8
 	CMPQ CX, $0x07
-	JGE  panels102Rows7
+	JGE  panels98Rows7
 	CMPQ CX, $0x06
-	JGE  panels102Rows6
+	JGE  panels98Rows6
 	CMPQ CX, $0x05
-	JGE  panels102Rows5
+	JGE  panels98Rows5
 	CMPQ CX, $0x04
-	JGE  panels102Rows4
+	JGE  panels98Rows4
 	CMPQ CX, $0x03
-	JGE  panels102Rows3
+	JGE  panels98Rows3
 	CMPQ CX, $0x02
-	JGE  panels102Rows2
+	JGE  panels98Rows2
 	CMPQ CX, $0x01
-	JGE  panels102Rows1
-	JMP  panels102Next
+	JGE  panels98Rows1
+	JMP  panels98Next
 
-panels102Rows1:
+panels98Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -6776,7 +6188,7 @@ panels102Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group103:
+group99:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -6790,17 +6202,17 @@ group103:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group103
+	JNE          group99
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun104
+	JNE          begun100
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun104:
+begun100:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6820,9 +6232,9 @@ begun104:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows2:
+panels98Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6831,7 +6243,7 @@ panels102Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group105:
+group101:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -6851,17 +6263,17 @@ group105:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group105
+	JNE          group101
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun106
+	JNE          begun102
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun106:
+begun102:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6890,9 +6302,9 @@ begun106:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows3:
+panels98Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6902,7 +6314,7 @@ panels102Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group107:
+group103:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -6928,17 +6340,17 @@ group107:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group107
+	JNE          group103
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun108
+	JNE          begun104
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun108:
+begun104:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6976,9 +6388,9 @@ begun108:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows4:
+panels98Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6991,7 +6403,7 @@ panels102Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group109:
+group105:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -7024,17 +6436,17 @@ group109:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group109
+	JNE          group105
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun110
+	JNE          begun106
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun110:
+begun106:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7081,9 +6493,9 @@ begun110:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows5:
+panels98Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7097,7 +6509,7 @@ panels102Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group111:
+group107:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -7136,17 +6548,17 @@ group111:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group111
+	JNE          group107
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun112
+	JNE          begun108
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun112:
+begun108:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7202,9 +6614,9 @@ begun112:
 	IMUL3Q       $0x00000005, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows6:
+panels98Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7219,7 +6631,7 @@ panels102Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group113:
+group109:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -7264,17 +6676,17 @@ group113:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group113
+	JNE          group109
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun114
+	JNE          begun110
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun114:
+begun110:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7339,9 +6751,9 @@ begun114:
 	IMUL3Q       $0x00000006, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows7:
+panels98Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7359,7 +6771,7 @@ panels102Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group115:
+group111:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -7411,17 +6823,17 @@ group115:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group115
+	JNE          group111
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun116
+	JNE          begun112
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun116:
+begun112:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7495,9 +6907,9 @@ begun116:
 	IMUL3Q       $0x00000007, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows8:
+panels98Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7516,7 +6928,7 @@ panels102Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group117:
+group113:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -7574,17 +6986,17 @@ group117:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group117
+	JNE          group113
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun118
+	JNE          begun114
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun118:
+begun114:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7667,411 +7079,16 @@ begun118:
 	IMUL3Q       $0x00000008, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 80(SP)
-	JMP          panels102Tiles
+	JMP          panels98Tiles
 
-panels102Rows9:
-	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group119:
-	VMOVDQU32    (BX), Z26
-	VPSLLW       $0x08, Z26, Z25
-	VPSRAW       $0x08, Z25, Z25
-	VPSRAW       $0x08, Z26, Z26
-	VPBROADCASTD (AX), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD (R13), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R12), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPMADDWD     Z27, Z25, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z27
-	VPMADDWD     Z27, Z26, Z12
-	VPADDD       Z12, Z24, Z24
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group119
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun120
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun120:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z27
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z27
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z27
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z27
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z27
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z27
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z27
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z27
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z27
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
-	JMP          panels102Tiles
-
-panels102Rows10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group121:
-	VMOVDQU32    (BX), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD (R13), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R12), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD (R11), Z28
-	VPMADDWD     Z28, Z26, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD 4(R11), Z28
-	VPMADDWD     Z28, Z27, Z12
-	VPADDD       Z12, Z25, Z25
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group121
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun122
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun122:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z28
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z28
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z28
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z28
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z28
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z28
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z28
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z28
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z28
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z28
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels102Tiles
-
-panels102Next:
+panels98Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels102
+	JMP    panels98
 
-panels102End:
+panels98End:
 	VZEROUPPER
 	RET
 
@@ -8108,11 +7125,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels123End
+	JG   panels115End
 
-panels123:
+panels115:
 	CMPQ 64(SP), $0x01
-	JL   panels123End
+	JL   panels115End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8121,23 +7138,23 @@ panels123:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels123Tiles:
+panels115Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels123Rows4
+	JGE  panels115Rows4
 	CMPQ CX, $0x05
-	JGE  panels123Rows3
+	JGE  panels115Rows3
 	CMPQ CX, $0x04
-	JGE  panels123Rows4
+	JGE  panels115Rows4
 	CMPQ CX, $0x03
-	JGE  panels123Rows3
+	JGE  panels115Rows3
 	CMPQ CX, $0x02
-	JGE  panels123Rows2
+	JGE  panels115Rows2
 	CMPQ CX, $0x01
-	JGE  panels123Rows1
-	JMP  panels123Next
+	JGE  panels115Rows1
+	JMP  panels115Next
 
-panels123Rows1:
+panels115Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 16 columns.
@@ -8150,7 +7167,7 @@ panels123Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group124:
+group116:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z17
@@ -8159,7 +7176,7 @@ group124:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group124
+	JNE          group116
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8176,9 +7193,9 @@ group124:
 	IMUL3Q       $0x00000001, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x01, 80(SP)
-	JMP          panels123Tiles
+	JMP          panels115Tiles
 
-panels123Rows2:
+panels115Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 16 columns.
@@ -8193,7 +7210,7 @@ panels123Rows2:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group125:
+group117:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z18
@@ -8204,7 +7221,7 @@ group125:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group125
+	JNE          group117
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8224,9 +7241,9 @@ group125:
 	IMUL3Q       $0x00000002, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x02, 80(SP)
-	JMP          panels123Tiles
+	JMP          panels115Tiles
 
-panels123Rows3:
+panels115Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 16 columns.
@@ -8243,7 +7260,7 @@ panels123Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group126:
+group118:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z19
@@ -8256,7 +7273,7 @@ group126:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group126
+	JNE          group118
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8279,9 +7296,9 @@ group126:
 	IMUL3Q       $0x00000003, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x03, 80(SP)
-	JMP          panels123Tiles
+	JMP          panels115Tiles
 
-panels123Rows4:
+panels115Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 16 columns.
@@ -8302,7 +7319,7 @@ panels123Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group127:
+group119:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z20
@@ -8318,7 +7335,7 @@ group127:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group127
+	JNE          group119
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8346,20 +7363,20 @@ group127:
 	IMUL3Q       $0x00000004, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x04, 80(SP)
-	JMP          panels123Tiles
+	JMP          panels115Tiles
 
-panels123Next:
+panels115Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels123
+	JMP    panels115
 
-panels123End:
-panels128:
+panels115End:
+panels120:
 	CMPQ 64(SP), $0x02
-	JL   panels128End
+	JL   panels120End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8368,45 +7385,133 @@ panels128:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels128Tiles:
+panels120Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels128Rows12
-	CMPQ CX, $0x15
-	JGE  panels128Rows11
-	CMPQ CX, $0x13
-	JGE  panels128Rows10
 	CMPQ CX, $0x11
-	JGE  panels128Rows9
+	JGE  panels120Rows12
 	CMPQ CX, $0x0f
-	JGE  panels128Rows8
+	JGE  panels120Rows8
 	CMPQ CX, $0x0d
-	JGE  panels128Rows7
+	JGE  panels120Rows7
 	CMPQ CX, $0x0c
-	JGE  panels128Rows12
+	JGE  panels120Rows12
 	CMPQ CX, $0x0b
-	JGE  panels128Rows11
-	CMPQ CX, $0x0a
-	JGE  panels128Rows10
+	JGE  panels120Rows6
 	CMPQ CX, $0x09
-	JGE  panels128Rows9
+	JGE  panels120Rows5
 	CMPQ CX, $0x08
-	JGE  panels128Rows8
+	JGE  panels120Rows8
 	CMPQ CX, $0x07
-	JGE  panels128Rows7
+	JGE  panels120Rows7
 	CMPQ CX, $0x06
-	JGE  panels128Rows6
+	JGE  panels120Rows6
 	CMPQ CX, $0x05
-	JGE  panels128Rows5
-	JMP  panels128Next
+	JGE  panels120Rows5
+	CMPQ CX, $0x04
+	JGE  panels120Rows4
+	JMP  panels120Next
 
-panels128Rows5:
+panels120Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few129
+	JLE  few121
 	MOVQ 56(SP), R11
 
-few129:
+few121:
+	// 4 rows × 32 columns.
+	MOVQ         144(SP), AX
+	MOVQ         112(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VMOVDQA32    Z16, Z17
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VMOVDQA32    Z18, Z19
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VMOVDQA32    Z20, Z21
+	VPBROADCASTD (AX), Z22
+	VMOVDQA32    Z22, Z23
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         96(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         56(SP), BX
+	MOVQ         88(SP), CX
+
+group122:
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	ADDQ         $0x00000080, R11
+	VPXORD       (BX), Z12, Z24
+	VPXORD       (BX)(R8*1), Z12, Z25
+	VPBROADCASTD (AX), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (AX)(R9*1), Z26
+	VPDPBUSD     Z26, Z24, Z18
+	VPDPBUSD     Z26, Z25, Z19
+	VPBROADCASTD (AX)(R9*2), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (R13), Z26
+	VPDPBUSD     Z26, Z24, Z22
+	VPDPBUSD     Z26, Z25, Z23
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group122
+	MOVQ         R11, 152(SP)
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z24
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z24, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z24, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*1)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z24, Z20, Z20
+	VMOVUPS      Z20, (AX)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z24, Z22, Z22
+	VMOVUPS      Z22, (R13)
+	VMOVUPS      64(CX), Z24
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z24, Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z24, Z19, Z19
+	VMOVUPS      Z19, 64(AX)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z24, Z21, Z21
+	VMOVUPS      Z21, 64(AX)(R9*2)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z24, Z23, Z23
+	VMOVUPS      Z23, 64(R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 40(SP)
+	IMUL3Q       $0x00000004, 96(SP), AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000004, 112(SP), AX
+	ADDQ         AX, 144(SP)
+	SUBQ         $0x04, 80(SP)
+	JMP          panels120Tiles
+
+panels120Rows5:
+	MOVQ 152(SP), R11
+	CMPQ 72(SP), $0x09
+	JLE  few123
+	MOVQ 56(SP), R11
+
+few123:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8432,7 +7537,7 @@ few129:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group130:
+group124:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8457,7 +7562,7 @@ group130:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group130
+	JNE          group124
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8504,15 +7609,15 @@ group130:
 	IMUL3Q       $0x00000005, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x05, 80(SP)
-	JMP          panels128Tiles
+	JMP          panels120Tiles
 
-panels128Rows6:
+panels120Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few131
+	JLE  few125
 	MOVQ 56(SP), R11
 
-few131:
+few125:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8541,7 +7646,7 @@ few131:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group132:
+group126:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8569,7 +7674,7 @@ group132:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group132
+	JNE          group126
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8622,15 +7727,15 @@ group132:
 	IMUL3Q       $0x00000006, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x06, 80(SP)
-	JMP          panels128Tiles
+	JMP          panels120Tiles
 
-panels128Rows7:
+panels120Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few133
+	JLE  few127
 	MOVQ 56(SP), R11
 
-few133:
+few127:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8664,7 +7769,7 @@ few133:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group134:
+group128:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8696,7 +7801,7 @@ group134:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group134
+	JNE          group128
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8757,15 +7862,15 @@ group134:
 	IMUL3Q       $0x00000007, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x07, 80(SP)
-	JMP          panels128Tiles
+	JMP          panels120Tiles
 
-panels128Rows8:
+panels120Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few135
+	JLE  few129
 	MOVQ 56(SP), R11
 
-few135:
+few129:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8802,7 +7907,7 @@ few135:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group136:
+group130:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8837,7 +7942,7 @@ group136:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group136
+	JNE          group130
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8904,512 +8009,9 @@ group136:
 	IMUL3Q       $0x00000008, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x08, 80(SP)
-	JMP          panels128Tiles
+	JMP          panels120Tiles
 
-panels128Rows9:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE  few137
-	MOVQ 56(SP), R11
-
-few137:
-	// 9 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group138:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VPXORD       (BX), Z12, Z2
-	VPXORD       (BX)(R8*1), Z12, Z3
-	VPBROADCASTD (AX), Z4
-	VPDPBUSD     Z4, Z2, Z16
-	VPDPBUSD     Z4, Z3, Z17
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z18
-	VPDPBUSD     Z4, Z3, Z19
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z20
-	VPDPBUSD     Z4, Z3, Z21
-	VPBROADCASTD (R13), Z4
-	VPDPBUSD     Z4, Z2, Z22
-	VPDPBUSD     Z4, Z3, Z23
-	VPBROADCASTD (R13)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z24
-	VPDPBUSD     Z4, Z3, Z25
-	VPBROADCASTD (R13)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z26
-	VPDPBUSD     Z4, Z3, Z27
-	VPBROADCASTD (R12), Z4
-	VPDPBUSD     Z4, Z2, Z28
-	VPDPBUSD     Z4, Z3, Z29
-	VPBROADCASTD (R12)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z30
-	VPDPBUSD     Z4, Z3, Z31
-	VPBROADCASTD (R12)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z0
-	VPDPBUSD     Z4, Z3, Z1
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          group138
-	MOVQ         R11, 152(SP)
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z2
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z2, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z2, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*1)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z2, Z20, Z20
-	VMOVUPS      Z20, (AX)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z2, Z22, Z22
-	VMOVUPS      Z22, (R13)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z2, Z24, Z24
-	VMOVUPS      Z24, (R13)(R9*1)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z2, Z26, Z26
-	VMOVUPS      Z26, (R13)(R9*2)
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       Z2, Z28, Z28
-	VMOVUPS      Z28, (R12)
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       Z2, Z30, Z30
-	VMOVUPS      Z30, (R12)(R9*1)
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (R12)(R9*2)
-	VMOVUPS      64(CX), Z2
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z2, Z17, Z17
-	VMOVUPS      Z17, 64(AX)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z2, Z19, Z19
-	VMOVUPS      Z19, 64(AX)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z2, Z21, Z21
-	VMOVUPS      Z21, 64(AX)(R9*2)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z2, Z23, Z23
-	VMOVUPS      Z23, 64(R13)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z2, Z25, Z25
-	VMOVUPS      Z25, 64(R13)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z2, Z27, Z27
-	VMOVUPS      Z27, 64(R13)(R9*2)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       Z2, Z29, Z29
-	VMOVUPS      Z29, 64(R12)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       Z2, Z31, Z31
-	VMOVUPS      Z31, 64(R12)(R9*1)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z2, Z1, Z1
-	VMOVUPS      Z1, 64(R12)(R9*2)
-	IMUL3Q       $0x00000009, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000009, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x09, 80(SP)
-	JMP          panels128Tiles
-
-panels128Rows10:
-	// 10 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	ADDQ         CX, AX
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD (AX), Z2
-	VMOVDQA32    Z2, Z3
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group139:
-	VPXORD       (BX), Z12, Z4
-	VPXORD       (BX)(R8*1), Z12, Z5
-	VPBROADCASTD (AX), Z6
-	VPDPBUSD     Z6, Z4, Z16
-	VPDPBUSD     Z6, Z5, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z18
-	VPDPBUSD     Z6, Z5, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z20
-	VPDPBUSD     Z6, Z5, Z21
-	VPBROADCASTD (R13), Z6
-	VPDPBUSD     Z6, Z4, Z22
-	VPDPBUSD     Z6, Z5, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z24
-	VPDPBUSD     Z6, Z5, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z26
-	VPDPBUSD     Z6, Z5, Z27
-	VPBROADCASTD (R12), Z6
-	VPDPBUSD     Z6, Z4, Z28
-	VPDPBUSD     Z6, Z5, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z30
-	VPDPBUSD     Z6, Z5, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z0
-	VPDPBUSD     Z6, Z5, Z1
-	VPBROADCASTD (R11), Z6
-	VPDPBUSD     Z6, Z4, Z2
-	VPDPBUSD     Z6, Z5, Z3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group139
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z4
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z4, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z4, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*1)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z4, Z20, Z20
-	VMOVUPS      Z20, (AX)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z4, Z22, Z22
-	VMOVUPS      Z22, (R13)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z4, Z24, Z24
-	VMOVUPS      Z24, (R13)(R9*1)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z4, Z26, Z26
-	VMOVUPS      Z26, (R13)(R9*2)
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       Z4, Z28, Z28
-	VMOVUPS      Z28, (R12)
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       Z4, Z30, Z30
-	VMOVUPS      Z30, (R12)(R9*1)
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z4, Z0, Z0
-	VMOVUPS      Z0, (R12)(R9*2)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (R11)
-	VMOVUPS      64(CX), Z4
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z4, Z17, Z17
-	VMOVUPS      Z17, 64(AX)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z4, Z19, Z19
-	VMOVUPS      Z19, 64(AX)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z4, Z21, Z21
-	VMOVUPS      Z21, 64(AX)(R9*2)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z4, Z23, Z23
-	VMOVUPS      Z23, 64(R13)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z4, Z25, Z25
-	VMOVUPS      Z25, 64(R13)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z4, Z27, Z27
-	VMOVUPS      Z27, 64(R13)(R9*2)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       Z4, Z29, Z29
-	VMOVUPS      Z29, 64(R12)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       Z4, Z31, Z31
-	VMOVUPS      Z31, 64(R12)(R9*1)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z4, Z1, Z1
-	VMOVUPS      Z1, 64(R12)(R9*2)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z4, Z3, Z3
-	VMOVUPS      Z3, 64(R11)
-	IMUL3Q       $0x0000000a, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000a, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels128Tiles
-
-panels128Rows11:
-	// 11 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	ADDQ         CX, AX
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD (AX), Z2
-	ADDQ         CX, AX
-	VMOVDQA32    Z2, Z3
-	VPBROADCASTD (AX), Z4
-	VMOVDQA32    Z4, Z5
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group140:
-	VPXORD       (BX), Z12, Z6
-	VPXORD       (BX)(R8*1), Z12, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPBUSD     Z8, Z6, Z16
-	VPDPBUSD     Z8, Z7, Z17
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z18
-	VPDPBUSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z20
-	VPDPBUSD     Z8, Z7, Z21
-	VPBROADCASTD (R13), Z8
-	VPDPBUSD     Z8, Z6, Z22
-	VPDPBUSD     Z8, Z7, Z23
-	VPBROADCASTD (R13)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z24
-	VPDPBUSD     Z8, Z7, Z25
-	VPBROADCASTD (R13)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z26
-	VPDPBUSD     Z8, Z7, Z27
-	VPBROADCASTD (R12), Z8
-	VPDPBUSD     Z8, Z6, Z28
-	VPDPBUSD     Z8, Z7, Z29
-	VPBROADCASTD (R12)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z30
-	VPDPBUSD     Z8, Z7, Z31
-	VPBROADCASTD (R12)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z0
-	VPDPBUSD     Z8, Z7, Z1
-	VPBROADCASTD (R11), Z8
-	VPDPBUSD     Z8, Z6, Z2
-	VPDPBUSD     Z8, Z7, Z3
-	VPBROADCASTD (R11)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z4
-	VPDPBUSD     Z8, Z7, Z5
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group140
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z6
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z6, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z6, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*1)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z6, Z20, Z20
-	VMOVUPS      Z20, (AX)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z6, Z22, Z22
-	VMOVUPS      Z22, (R13)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z6, Z24, Z24
-	VMOVUPS      Z24, (R13)(R9*1)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z6, Z26, Z26
-	VMOVUPS      Z26, (R13)(R9*2)
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       Z6, Z28, Z28
-	VMOVUPS      Z28, (R12)
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       Z6, Z30, Z30
-	VMOVUPS      Z30, (R12)(R9*1)
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z6, Z0, Z0
-	VMOVUPS      Z0, (R12)(R9*2)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z6, Z2, Z2
-	VMOVUPS      Z2, (R11)
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z6, Z4, Z4
-	VMOVUPS      Z4, (R11)(R9*1)
-	VMOVUPS      64(CX), Z6
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z6, Z17, Z17
-	VMOVUPS      Z17, 64(AX)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z6, Z19, Z19
-	VMOVUPS      Z19, 64(AX)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z6, Z21, Z21
-	VMOVUPS      Z21, 64(AX)(R9*2)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z6, Z23, Z23
-	VMOVUPS      Z23, 64(R13)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z6, Z25, Z25
-	VMOVUPS      Z25, 64(R13)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z6, Z27, Z27
-	VMOVUPS      Z27, 64(R13)(R9*2)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       Z6, Z29, Z29
-	VMOVUPS      Z29, 64(R12)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       Z6, Z31, Z31
-	VMOVUPS      Z31, 64(R12)(R9*1)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z6, Z1, Z1
-	VMOVUPS      Z1, 64(R12)(R9*2)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z6, Z3, Z3
-	VMOVUPS      Z3, 64(R11)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z6, Z5, Z5
-	VMOVUPS      Z5, 64(R11)(R9*1)
-	IMUL3Q       $0x0000000b, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000b, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels128Tiles
-
-panels128Rows12:
+panels120Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -9460,7 +8062,7 @@ panels128Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group141:
+group131:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -9505,7 +8107,7 @@ group141:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group141
+	JNE          group131
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -9597,20 +8199,20 @@ group141:
 	IMUL3Q       $0x0000000c, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x0c, 80(SP)
-	JMP          panels128Tiles
+	JMP          panels120Tiles
 
-panels128Next:
+panels120Next:
 	ADDQ   $0x00000080, 32(SP)
 	ADDQ   $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels128
+	JMP    panels120
 
-panels128End:
-panels142:
+panels120End:
+panels132:
 	CMPQ 64(SP), $0x01
-	JL   panels142End
+	JL   panels132End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9619,39 +8221,91 @@ panels142:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels142Tiles:
+panels132Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels142Rows12
-	CMPQ CX, $0x15
-	JGE  panels142Rows11
-	CMPQ CX, $0x13
-	JGE  panels142Rows10
-	CMPQ CX, $0x11
-	JGE  panels142Rows9
 	CMPQ CX, $0x0f
-	JGE  panels142Rows8
+	JGE  panels132Rows8
 	CMPQ CX, $0x0d
-	JGE  panels142Rows7
-	CMPQ CX, $0x0c
-	JGE  panels142Rows12
+	JGE  panels132Rows7
 	CMPQ CX, $0x0b
-	JGE  panels142Rows11
-	CMPQ CX, $0x0a
-	JGE  panels142Rows10
+	JGE  panels132Rows6
 	CMPQ CX, $0x09
-	JGE  panels142Rows9
+	JGE  panels132Rows5
 	CMPQ CX, $0x08
-	JGE  panels142Rows8
+	JGE  panels132Rows8
 	CMPQ CX, $0x07
-	JGE  panels142Rows7
+	JGE  panels132Rows7
 	CMPQ CX, $0x06
-	JGE  panels142Rows6
+	JGE  panels132Rows6
 	CMPQ CX, $0x05
-	JGE  panels142Rows5
-	JMP  panels142Next
+	JGE  panels132Rows5
+	CMPQ CX, $0x04
+	JGE  panels132Rows4
+	JMP  panels132Next
 
-panels142Rows5:
+panels132Rows4:
+	// 4 rows × 16 columns.
+	MOVQ         144(SP), AX
+	MOVQ         112(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         96(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         56(SP), BX
+	MOVQ         88(SP), CX
+
+group133:
+	VPXORD       (BX), Z12, Z20
+	VPBROADCASTD (AX), Z21
+	VPDPBUSD     Z21, Z20, Z16
+	VPBROADCASTD (AX)(R9*1), Z21
+	VPDPBUSD     Z21, Z20, Z17
+	VPBROADCASTD (AX)(R9*2), Z21
+	VPDPBUSD     Z21, Z20, Z18
+	VPBROADCASTD (R13), Z21
+	VPDPBUSD     Z21, Z20, Z19
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         CX
+	JNE          group133
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z20
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z20, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z20, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z20, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z20, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	IMUL3Q       $0x00000004, R9, AX
+	ADDQ         AX, 40(SP)
+	IMUL3Q       $0x00000004, 96(SP), AX
+	ADDQ         AX, SI
+	IMUL3Q       $0x00000004, 112(SP), AX
+	ADDQ         AX, 144(SP)
+	SUBQ         $0x04, 80(SP)
+	JMP          panels132Tiles
+
+panels132Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -9672,7 +8326,7 @@ panels142Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group143:
+group134:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -9688,7 +8342,7 @@ group143:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group143
+	JNE          group134
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -9718,9 +8372,9 @@ group143:
 	IMUL3Q       $0x00000005, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x05, 80(SP)
-	JMP          panels142Tiles
+	JMP          panels132Tiles
 
-panels142Rows6:
+panels132Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -9743,7 +8397,7 @@ panels142Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group144:
+group135:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -9761,7 +8415,7 @@ group144:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group144
+	JNE          group135
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -9794,9 +8448,9 @@ group144:
 	IMUL3Q       $0x00000006, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x06, 80(SP)
-	JMP          panels142Tiles
+	JMP          panels132Tiles
 
-panels142Rows7:
+panels132Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -9823,7 +8477,7 @@ panels142Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group145:
+group136:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -9844,7 +8498,7 @@ group145:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group145
+	JNE          group136
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -9882,9 +8536,9 @@ group145:
 	IMUL3Q       $0x00000007, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x07, 80(SP)
-	JMP          panels142Tiles
+	JMP          panels132Tiles
 
-panels142Rows8:
+panels132Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -9913,7 +8567,7 @@ panels142Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group146:
+group137:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -9936,7 +8590,7 @@ group146:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group146
+	JNE          group137
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -9977,482 +8631,17 @@ group146:
 	IMUL3Q       $0x00000008, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x08, 80(SP)
-	JMP          panels142Tiles
+	JMP          panels132Tiles
 
-panels142Rows9:
-	// 9 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group147:
-	VPXORD       (BX), Z12, Z25
-	VPBROADCASTD (AX), Z26
-	VPDPBUSD     Z26, Z25, Z16
-	VPBROADCASTD (AX)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z17
-	VPBROADCASTD (AX)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z18
-	VPBROADCASTD (R13), Z26
-	VPDPBUSD     Z26, Z25, Z19
-	VPBROADCASTD (R13)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z20
-	VPBROADCASTD (R13)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z21
-	VPBROADCASTD (R12), Z26
-	VPDPBUSD     Z26, Z25, Z22
-	VPBROADCASTD (R12)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z23
-	VPBROADCASTD (R12)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z24
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          group147
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z25
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z25, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z25, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z25, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z25, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z25, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z25, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z25, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z25, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z25, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	IMUL3Q       $0x00000009, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000009, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x09, 80(SP)
-	JMP          panels142Tiles
-
-panels142Rows10:
-	// 10 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group148:
-	VPXORD       (BX), Z12, Z26
-	VPBROADCASTD (AX), Z27
-	VPDPBUSD     Z27, Z26, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z18
-	VPBROADCASTD (R13), Z27
-	VPDPBUSD     Z27, Z26, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z21
-	VPBROADCASTD (R12), Z27
-	VPDPBUSD     Z27, Z26, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z24
-	VPBROADCASTD (R11), Z27
-	VPDPBUSD     Z27, Z26, Z25
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group148
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z26
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z26, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z26, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z26, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z26, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z26, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z26, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z26, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z26, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z26, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z26, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	IMUL3Q       $0x0000000a, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000a, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels142Tiles
-
-panels142Rows11:
-	// 11 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group149:
-	VPXORD       (BX), Z12, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPBUSD     Z28, Z27, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z18
-	VPBROADCASTD (R13), Z28
-	VPDPBUSD     Z28, Z27, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z21
-	VPBROADCASTD (R12), Z28
-	VPDPBUSD     Z28, Z27, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z24
-	VPBROADCASTD (R11), Z28
-	VPDPBUSD     Z28, Z27, Z25
-	VPBROADCASTD (R11)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z26
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group149
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z27
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z27, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z27, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z27, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z27, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z27, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z27, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z27, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z27, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z27, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z27, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z27, Z26, Z26
-	VMOVUPS      Z26, (R11)(R9*1)
-	IMUL3Q       $0x0000000b, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000b, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels142Tiles
-
-panels142Rows12:
-	// 12 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z27
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group150:
-	VPXORD       (BX), Z12, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPBUSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPBUSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPBUSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPBUSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z26
-	VPBROADCASTD (R11)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group150
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z28
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z28, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z28, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z28, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z28, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z28, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z28, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z28, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z28, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z28, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z28, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z28, Z26, Z26
-	VMOVUPS      Z26, (R11)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z28, Z27, Z27
-	VMOVUPS      Z27, (R11)(R9*2)
-	IMUL3Q       $0x0000000c, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000c, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels142Tiles
-
-panels142Next:
+panels132Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels142
+	JMP    panels132
 
-panels142End:
+panels132End:
 	VZEROUPPER
 	RET
 
@@ -10491,24 +8680,24 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used151
+	JE   used138
 	LEAQ zeros<>+0(SB), AX
 
-used151:
+used138:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors153
+	JNE   noFactors140
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors152
+	JNE   factors139
 
-noFactors153:
+noFactors140:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors152:
+factors139:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -10523,11 +8712,11 @@ factors152:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels154End
+	JG   panels141End
 
-panels154:
+panels141:
 	CMPQ 64(SP), $0x08
-	JL   panels154End
+	JL   panels141End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -10538,15 +8727,15 @@ panels154:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels154Tiles:
+panels141Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels154Rows2
+	JGE  panels141Rows2
 	CMPQ CX, $0x01
-	JGE  panels154Rows1
-	JMP  panels154Next
+	JGE  panels141Rows1
+	JMP  panels141Next
 
-panels154Rows1:
+panels141Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -10565,7 +8754,7 @@ panels154Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group155:
+group142:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10630,18 +8819,18 @@ group155:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group155
+	JNE          group142
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun156
+	JNE          begun143
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun156:
+begun143:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10689,9 +8878,9 @@ begun156:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels154Tiles
+	JMP          panels141Tiles
 
-panels154Rows2:
+panels141Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -10718,7 +8907,7 @@ panels154Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group157:
+group144:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10801,18 +8990,18 @@ group157:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group157
+	JNE          group144
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun158
+	JNE          begun145
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun158:
+begun145:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10897,22 +9086,22 @@ begun158:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels154Tiles
+	JMP          panels141Tiles
 
-panels154Next:
+panels141Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels154
+	JMP    panels141
 
-panels154End:
+panels141End:
 	CMPQ 72(SP), $0x04
-	JG   panels159End
+	JG   panels146End
 
-panels159:
+panels146:
 	CMPQ 64(SP), $0x04
-	JL   panels159End
+	JL   panels146End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -10923,23 +9112,23 @@ panels159:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels159Tiles:
+panels146Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels159Rows4
+	JGE  panels146Rows4
 	CMPQ CX, $0x05
-	JGE  panels159Rows3
+	JGE  panels146Rows3
 	CMPQ CX, $0x04
-	JGE  panels159Rows4
+	JGE  panels146Rows4
 	CMPQ CX, $0x03
-	JGE  panels159Rows3
+	JGE  panels146Rows3
 	CMPQ CX, $0x02
-	JGE  panels159Rows2
+	JGE  panels146Rows2
 	CMPQ CX, $0x01
-	JGE  panels159Rows1
-	JMP  panels159Next
+	JGE  panels146Rows1
+	JMP  panels146Next
 
-panels159Rows1:
+panels146Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -10953,7 +9142,7 @@ panels159Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group160:
+group147:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -10989,18 +9178,18 @@ group160:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group160
+	JNE          group147
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun161
+	JNE          begun148
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun161:
+begun148:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11032,9 +9221,9 @@ begun161:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels159Tiles
+	JMP          panels146Tiles
 
-panels159Rows2:
+panels146Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -11052,7 +9241,7 @@ panels159Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group162:
+group149:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11098,18 +9287,18 @@ group162:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group162
+	JNE          group149
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun163
+	JNE          begun150
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun163:
+begun150:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11162,9 +9351,9 @@ begun163:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels159Tiles
+	JMP          panels146Tiles
 
-panels159Rows3:
+panels146Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -11186,7 +9375,7 @@ panels159Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group164:
+group151:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11242,18 +9431,18 @@ group164:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group164
+	JNE          group151
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun165
+	JNE          begun152
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun165:
+begun152:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11327,9 +9516,9 @@ begun165:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels159Tiles
+	JMP          panels146Tiles
 
-panels159Rows4:
+panels146Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -11357,7 +9546,7 @@ panels159Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group166:
+group153:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -11424,18 +9613,18 @@ group166:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group166
+	JNE          group153
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun167
+	JNE          begun154
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun167:
+begun154:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11530,19 +9719,19 @@ begun167:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels159Tiles
+	JMP          panels146Tiles
 
-panels159Next:
+panels146Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels159
+	JMP    panels146
 
-panels159End:
-panels168:
+panels146End:
+panels155:
 	CMPQ 64(SP), $0x02
-	JL   panels168End
+	JL   panels155End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11553,53 +9742,45 @@ panels168:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels168Tiles:
+panels155Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels168Rows12
-	CMPQ CX, $0x15
-	JGE  panels168Rows11
-	CMPQ CX, $0x13
-	JGE  panels168Rows10
 	CMPQ CX, $0x11
-	JGE  panels168Rows9
+	JGE  panels155Rows12
 	CMPQ CX, $0x0f
-	JGE  panels168Rows8
+	JGE  panels155Rows8
 	CMPQ CX, $0x0d
-	JGE  panels168Rows7
+	JGE  panels155Rows7
 	CMPQ CX, $0x0c
-	JGE  panels168Rows12
+	JGE  panels155Rows12
 	CMPQ CX, $0x0b
-	JGE  panels168Rows11
-	CMPQ CX, $0x0a
-	JGE  panels168Rows10
+	JGE  panels155Rows6
 	CMPQ CX, $0x09
-	JGE  panels168Rows9
+	JGE  panels155Rows5
 	CMPQ CX, $0x08
-	JGE  panels168Rows8
+	JGE  panels155Rows8
 	CMPQ CX, $0x07
-	JGE  panels168Rows7
+	JGE  panels155Rows7
 	CMPQ CX, $0x06
-	JGE  panels168Rows6
+	JGE  panels155Rows6
 	CMPQ CX, $0x05
-	JGE  panels168Rows5
+	JGE  panels155Rows5
 	CMPQ CX, $0x04
-	JGE  panels168Rows4
+	JGE  panels155Rows4
 	CMPQ CX, $0x03
-	JGE  panels168Rows3
+	JGE  panels155Rows3
 	CMPQ CX, $0x02
-	JGE  panels168Rows2
+	JGE  panels155Rows2
 	CMPQ CX, $0x01
-	JGE  panels168Rows1
-	JMP  panels168Next
+	JGE  panels155Rows1
+	JMP  panels155Next
 
-panels168Rows1:
+panels155Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few169
+	JLE  few156
 	MOVQ 56(SP), R11
 
-few169:
+few156:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11608,7 +9789,7 @@ few169:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group170:
+group157:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -11629,18 +9810,18 @@ group170:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group170
+	JNE          group157
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun171
+	JNE          begun158
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun171:
+begun158:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11664,15 +9845,15 @@ begun171:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows2:
+panels155Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few172
+	JLE  few159
 	MOVQ 56(SP), R11
 
-few172:
+few159:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11683,7 +9864,7 @@ few172:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group173:
+group160:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -11710,18 +9891,18 @@ group173:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group173
+	JNE          group160
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun174
+	JNE          begun161
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun174:
+begun161:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11758,15 +9939,15 @@ begun174:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows3:
+panels155Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few175
+	JLE  few162
 	MOVQ 56(SP), R11
 
-few175:
+few162:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11779,7 +9960,7 @@ few175:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group176:
+group163:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -11812,18 +9993,18 @@ group176:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group176
+	JNE          group163
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun177
+	JNE          begun164
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun177:
+begun164:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11873,15 +10054,15 @@ begun177:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows4:
+panels155Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few178
+	JLE  few165
 	MOVQ 56(SP), R11
 
-few178:
+few165:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11898,7 +10079,7 @@ few178:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group179:
+group166:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -11938,18 +10119,18 @@ group179:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group179
+	JNE          group166
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun180
+	JNE          begun167
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun180:
+begun167:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12012,15 +10193,15 @@ begun180:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows5:
+panels155Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few181
+	JLE  few168
 	MOVQ 56(SP), R11
 
-few181:
+few168:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12039,7 +10220,7 @@ few181:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group182:
+group169:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12085,18 +10266,18 @@ group182:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group182
+	JNE          group169
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun183
+	JNE          begun170
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun183:
+begun170:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12172,15 +10353,15 @@ begun183:
 	IMUL3Q       $0x00000005, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows6:
+panels155Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few184
+	JLE  few171
 	MOVQ 56(SP), R11
 
-few184:
+few171:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12201,7 +10382,7 @@ few184:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group185:
+group172:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12253,18 +10434,18 @@ group185:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group185
+	JNE          group172
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun186
+	JNE          begun173
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun186:
+begun173:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12353,15 +10534,15 @@ begun186:
 	IMUL3Q       $0x00000006, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows7:
+panels155Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few187
+	JLE  few174
 	MOVQ 56(SP), R11
 
-few187:
+few174:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12386,7 +10567,7 @@ few187:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group188:
+group175:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12445,18 +10626,18 @@ group188:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group188
+	JNE          group175
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun189
+	JNE          begun176
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun189:
+begun176:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12558,15 +10739,15 @@ begun189:
 	IMUL3Q       $0x00000007, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows8:
+panels155Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few190
+	JLE  few177
 	MOVQ 56(SP), R11
 
-few190:
+few177:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12593,7 +10774,7 @@ few190:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group191:
+group178:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12658,18 +10839,18 @@ group191:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group191
+	JNE          group178
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun192
+	JNE          begun179
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun192:
+begun179:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12784,799 +10965,9 @@ begun192:
 	IMUL3Q       $0x00000008, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Rows9:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE  few193
-	MOVQ 56(SP), R11
-
-few193:
-	// 9 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group194:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VMOVDQU32    (BX), Z3
-	VPSLLW       $0x08, Z3, Z2
-	VPSRAW       $0x08, Z2, Z2
-	VPSRAW       $0x08, Z3, Z3
-	VMOVDQU32    (BX)(R8*1), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VPBROADCASTD (AX), Z6
-	VPDPWSSD     Z6, Z2, Z16
-	VPDPWSSD     Z6, Z4, Z17
-	VPBROADCASTD 4(AX), Z6
-	VPDPWSSD     Z6, Z3, Z16
-	VPDPWSSD     Z6, Z5, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z18
-	VPDPWSSD     Z6, Z4, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z18
-	VPDPWSSD     Z6, Z5, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z20
-	VPDPWSSD     Z6, Z4, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z20
-	VPDPWSSD     Z6, Z5, Z21
-	VPBROADCASTD (R13), Z6
-	VPDPWSSD     Z6, Z2, Z22
-	VPDPWSSD     Z6, Z4, Z23
-	VPBROADCASTD 4(R13), Z6
-	VPDPWSSD     Z6, Z3, Z22
-	VPDPWSSD     Z6, Z5, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z24
-	VPDPWSSD     Z6, Z4, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z24
-	VPDPWSSD     Z6, Z5, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z26
-	VPDPWSSD     Z6, Z4, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z26
-	VPDPWSSD     Z6, Z5, Z27
-	VPBROADCASTD (R12), Z6
-	VPDPWSSD     Z6, Z2, Z28
-	VPDPWSSD     Z6, Z4, Z29
-	VPBROADCASTD 4(R12), Z6
-	VPDPWSSD     Z6, Z3, Z28
-	VPDPWSSD     Z6, Z5, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPDPWSSD     Z6, Z2, Z30
-	VPDPWSSD     Z6, Z4, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z6
-	VPDPWSSD     Z6, Z3, Z30
-	VPDPWSSD     Z6, Z5, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPDPWSSD     Z6, Z2, Z0
-	VPDPWSSD     Z6, Z4, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z6
-	VPDPWSSD     Z6, Z3, Z0
-	VPDPWSSD     Z6, Z5, Z1
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group194
-	MOVQ         R11, 152(SP)
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun195
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun195:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z4
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z4
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z4
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z4
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z4
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z4
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z4
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z4
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z4
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       (AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       64(AX), Z4, Z3
-	VFMADD213PS  Z3, Z2, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
-	JMP          panels168Tiles
-
-panels168Rows10:
-	// 10 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group196:
-	VMOVDQU32    (BX), Z5
-	VPSLLW       $0x08, Z5, Z4
-	VPSRAW       $0x08, Z4, Z4
-	VPSRAW       $0x08, Z5, Z5
-	VMOVDQU32    (BX)(R8*1), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPWSSD     Z8, Z4, Z16
-	VPDPWSSD     Z8, Z6, Z17
-	VPBROADCASTD 4(AX), Z8
-	VPDPWSSD     Z8, Z5, Z16
-	VPDPWSSD     Z8, Z7, Z17
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z18
-	VPDPWSSD     Z8, Z6, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z18
-	VPDPWSSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z20
-	VPDPWSSD     Z8, Z6, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z20
-	VPDPWSSD     Z8, Z7, Z21
-	VPBROADCASTD (R13), Z8
-	VPDPWSSD     Z8, Z4, Z22
-	VPDPWSSD     Z8, Z6, Z23
-	VPBROADCASTD 4(R13), Z8
-	VPDPWSSD     Z8, Z5, Z22
-	VPDPWSSD     Z8, Z7, Z23
-	VPBROADCASTD (R13)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z24
-	VPDPWSSD     Z8, Z6, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z24
-	VPDPWSSD     Z8, Z7, Z25
-	VPBROADCASTD (R13)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z26
-	VPDPWSSD     Z8, Z6, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z26
-	VPDPWSSD     Z8, Z7, Z27
-	VPBROADCASTD (R12), Z8
-	VPDPWSSD     Z8, Z4, Z28
-	VPDPWSSD     Z8, Z6, Z29
-	VPBROADCASTD 4(R12), Z8
-	VPDPWSSD     Z8, Z5, Z28
-	VPDPWSSD     Z8, Z7, Z29
-	VPBROADCASTD (R12)(R9*1), Z8
-	VPDPWSSD     Z8, Z4, Z30
-	VPDPWSSD     Z8, Z6, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z8
-	VPDPWSSD     Z8, Z5, Z30
-	VPDPWSSD     Z8, Z7, Z31
-	VPBROADCASTD (R12)(R9*2), Z8
-	VPDPWSSD     Z8, Z4, Z0
-	VPDPWSSD     Z8, Z6, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z8
-	VPDPWSSD     Z8, Z5, Z0
-	VPDPWSSD     Z8, Z7, Z1
-	VPBROADCASTD (R11), Z8
-	VPDPWSSD     Z8, Z4, Z2
-	VPDPWSSD     Z8, Z6, Z3
-	VPBROADCASTD 4(R11), Z8
-	VPDPWSSD     Z8, Z5, Z2
-	VPDPWSSD     Z8, Z7, Z3
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group196
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun197
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun197:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z6
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z6
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z6
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z6
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z6
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z6
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z6
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z6
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z6
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z6
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       (AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z2
-	VMOVUPS      Z2, (DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       64(AX), Z6, Z5
-	VFMADD213PS  Z5, Z4, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels168Tiles
-
-panels168Rows11:
-	// 11 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group198:
-	VMOVDQU32    (BX), Z7
-	VPSLLW       $0x08, Z7, Z6
-	VPSRAW       $0x08, Z6, Z6
-	VPSRAW       $0x08, Z7, Z7
-	VMOVDQU32    (BX)(R8*1), Z9
-	VPSLLW       $0x08, Z9, Z8
-	VPSRAW       $0x08, Z8, Z8
-	VPSRAW       $0x08, Z9, Z9
-	VPBROADCASTD (AX), Z10
-	VPDPWSSD     Z10, Z6, Z16
-	VPDPWSSD     Z10, Z8, Z17
-	VPBROADCASTD 4(AX), Z10
-	VPDPWSSD     Z10, Z7, Z16
-	VPDPWSSD     Z10, Z9, Z17
-	VPBROADCASTD (AX)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z18
-	VPDPWSSD     Z10, Z8, Z19
-	VPBROADCASTD 4(AX)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z18
-	VPDPWSSD     Z10, Z9, Z19
-	VPBROADCASTD (AX)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z20
-	VPDPWSSD     Z10, Z8, Z21
-	VPBROADCASTD 4(AX)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z20
-	VPDPWSSD     Z10, Z9, Z21
-	VPBROADCASTD (R13), Z10
-	VPDPWSSD     Z10, Z6, Z22
-	VPDPWSSD     Z10, Z8, Z23
-	VPBROADCASTD 4(R13), Z10
-	VPDPWSSD     Z10, Z7, Z22
-	VPDPWSSD     Z10, Z9, Z23
-	VPBROADCASTD (R13)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z24
-	VPDPWSSD     Z10, Z8, Z25
-	VPBROADCASTD 4(R13)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z24
-	VPDPWSSD     Z10, Z9, Z25
-	VPBROADCASTD (R13)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z26
-	VPDPWSSD     Z10, Z8, Z27
-	VPBROADCASTD 4(R13)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z26
-	VPDPWSSD     Z10, Z9, Z27
-	VPBROADCASTD (R12), Z10
-	VPDPWSSD     Z10, Z6, Z28
-	VPDPWSSD     Z10, Z8, Z29
-	VPBROADCASTD 4(R12), Z10
-	VPDPWSSD     Z10, Z7, Z28
-	VPDPWSSD     Z10, Z9, Z29
-	VPBROADCASTD (R12)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z30
-	VPDPWSSD     Z10, Z8, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z30
-	VPDPWSSD     Z10, Z9, Z31
-	VPBROADCASTD (R12)(R9*2), Z10
-	VPDPWSSD     Z10, Z6, Z0
-	VPDPWSSD     Z10, Z8, Z1
-	VPBROADCASTD 4(R12)(R9*2), Z10
-	VPDPWSSD     Z10, Z7, Z0
-	VPDPWSSD     Z10, Z9, Z1
-	VPBROADCASTD (R11), Z10
-	VPDPWSSD     Z10, Z6, Z2
-	VPDPWSSD     Z10, Z8, Z3
-	VPBROADCASTD 4(R11), Z10
-	VPDPWSSD     Z10, Z7, Z2
-	VPDPWSSD     Z10, Z9, Z3
-	VPBROADCASTD (R11)(R9*1), Z10
-	VPDPWSSD     Z10, Z6, Z4
-	VPDPWSSD     Z10, Z8, Z5
-	VPBROADCASTD 4(R11)(R9*1), Z10
-	VPDPWSSD     Z10, Z7, Z4
-	VPDPWSSD     Z10, Z9, Z5
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group198
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun199
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun199:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z8
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z8
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z8
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z8
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z8
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z8
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z8
-	VCVTDQ2PS    Z28, Z28
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z8
-	VCVTDQ2PS    Z30, Z30
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z8
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z8
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z2
-	VMOVUPS      Z2, (DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VBROADCASTSS 40(BX), Z8
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       (AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z4
-	VMOVUPS      Z4, (DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       64(AX), Z8, Z7
-	VFMADD213PS  Z7, Z6, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000b, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels168Tiles
-
-panels168Rows12:
+panels155Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -13613,7 +11004,7 @@ panels168Rows12:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group200:
+group180:
 	VMOVDQU32    (BX), Z9
 	VPSLLW       $0x08, Z9, Z8
 	VPSRAW       $0x08, Z8, Z8
@@ -13700,17 +11091,17 @@ group200:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group200
+	JNE          group180
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun201
+	JNE          begun181
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun201:
+begun181:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -13877,19 +11268,19 @@ begun201:
 	IMUL3Q       $0x0000000c, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x0c, 80(SP)
-	JMP          panels168Tiles
+	JMP          panels155Tiles
 
-panels168Next:
+panels155Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels168
+	JMP    panels155
 
-panels168End:
-panels202:
+panels155End:
+panels182:
 	CMPQ 64(SP), $0x01
-	JL   panels202End
+	JL   panels182End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -13900,47 +11291,35 @@ panels202:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels202Tiles:
+panels182Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels202Rows12
-	CMPQ CX, $0x15
-	JGE  panels202Rows11
-	CMPQ CX, $0x13
-	JGE  panels202Rows10
-	CMPQ CX, $0x11
-	JGE  panels202Rows9
 	CMPQ CX, $0x0f
-	JGE  panels202Rows8
+	JGE  panels182Rows8
 	CMPQ CX, $0x0d
-	JGE  panels202Rows7
-	CMPQ CX, $0x0c
-	JGE  panels202Rows12
+	JGE  panels182Rows7
 	CMPQ CX, $0x0b
-	JGE  panels202Rows11
-	CMPQ CX, $0x0a
-	JGE  panels202Rows10
+	JGE  panels182Rows6
 	CMPQ CX, $0x09
-	JGE  panels202Rows9
+	JGE  panels182Rows5
 	CMPQ CX, $0x08
-	JGE  panels202Rows8
+	JGE  panels182Rows8
 	CMPQ CX, $0x07
-	JGE  panels202Rows7
+	JGE  panels182Rows7
 	CMPQ CX, $0x06
-	JGE  panels202Rows6
+	JGE  panels182Rows6
 	CMPQ CX, $0x05
-	JGE  panels202Rows5
+	JGE  panels182Rows5
 	CMPQ CX, $0x04
-	JGE  panels202Rows4
+	JGE  panels182Rows4
 	CMPQ CX, $0x03
-	JGE  panels202Rows3
+	JGE  panels182Rows3
 	CMPQ CX, $0x02
-	JGE  panels202Rows2
+	JGE  panels182Rows2
 	CMPQ CX, $0x01
-	JGE  panels202Rows1
-	JMP  panels202Next
+	JGE  panels182Rows1
+	JMP  panels182Next
 
-panels202Rows1:
+panels182Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -13948,7 +11327,7 @@ panels202Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group203:
+group183:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -13960,17 +11339,17 @@ group203:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group203
+	JNE          group183
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun204
+	JNE          begun184
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun204:
+begun184:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -13990,9 +11369,9 @@ begun204:
 	IMUL3Q       $0x00000001, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x01, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows2:
+panels182Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14001,7 +11380,7 @@ panels202Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group205:
+group185:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -14017,17 +11396,17 @@ group205:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group205
+	JNE          group185
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun206
+	JNE          begun186
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun206:
+begun186:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14056,9 +11435,9 @@ begun206:
 	IMUL3Q       $0x00000002, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x02, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows3:
+panels182Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14068,7 +11447,7 @@ panels202Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group207:
+group187:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -14088,17 +11467,17 @@ group207:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group207
+	JNE          group187
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun208
+	JNE          begun188
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun208:
+begun188:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14136,9 +11515,9 @@ begun208:
 	IMUL3Q       $0x00000003, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x03, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows4:
+panels182Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14151,7 +11530,7 @@ panels202Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group209:
+group189:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -14176,17 +11555,17 @@ group209:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group209
+	JNE          group189
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun210
+	JNE          begun190
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun210:
+begun190:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14233,9 +11612,9 @@ begun210:
 	IMUL3Q       $0x00000004, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x04, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows5:
+panels182Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14249,7 +11628,7 @@ panels202Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group211:
+group191:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -14278,17 +11657,17 @@ group211:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group211
+	JNE          group191
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun212
+	JNE          begun192
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun212:
+begun192:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14344,9 +11723,9 @@ begun212:
 	IMUL3Q       $0x00000005, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x05, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows6:
+panels182Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14361,7 +11740,7 @@ panels202Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group213:
+group193:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -14394,17 +11773,17 @@ group213:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group213
+	JNE          group193
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun214
+	JNE          begun194
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun214:
+begun194:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14469,9 +11848,9 @@ begun214:
 	IMUL3Q       $0x00000006, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x06, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows7:
+panels182Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14489,7 +11868,7 @@ panels202Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group215:
+group195:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -14527,17 +11906,17 @@ group215:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group215
+	JNE          group195
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun216
+	JNE          begun196
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun216:
+begun196:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14611,9 +11990,9 @@ begun216:
 	IMUL3Q       $0x00000007, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x07, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows8:
+panels182Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -14632,7 +12011,7 @@ panels202Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group217:
+group197:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -14674,17 +12053,17 @@ group217:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group217
+	JNE          group197
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun218
+	JNE          begun198
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun218:
+begun198:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -14767,789 +12146,16 @@ begun218:
 	IMUL3Q       $0x00000008, 96(SP), AX
 	ADDQ         AX, SI
 	SUBQ         $0x08, 80(SP)
-	JMP          panels202Tiles
+	JMP          panels182Tiles
 
-panels202Rows9:
-	// 9 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group219:
-	VMOVDQU32    (BX), Z26
-	VPSLLW       $0x08, Z26, Z25
-	VPSRAW       $0x08, Z25, Z25
-	VPSRAW       $0x08, Z26, Z26
-	VPBROADCASTD (AX), Z27
-	VPDPWSSD     Z27, Z25, Z16
-	VPBROADCASTD 4(AX), Z27
-	VPDPWSSD     Z27, Z26, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z18
-	VPBROADCASTD (R13), Z27
-	VPDPWSSD     Z27, Z25, Z19
-	VPBROADCASTD 4(R13), Z27
-	VPDPWSSD     Z27, Z26, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z21
-	VPBROADCASTD (R12), Z27
-	VPDPWSSD     Z27, Z25, Z22
-	VPBROADCASTD 4(R12), Z27
-	VPDPWSSD     Z27, Z26, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPDPWSSD     Z27, Z25, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z27
-	VPDPWSSD     Z27, Z26, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPDPWSSD     Z27, Z25, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z27
-	VPDPWSSD     Z27, Z26, Z24
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	DECQ         CX
-	JNE          group219
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun220
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun220:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z27
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z27
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z27
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z27
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z27
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z27
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z27
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z27
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z27
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z27, Z26
-	VFMADD213PS  Z26, Z25, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x09, 80(SP)
-	JMP          panels202Tiles
-
-panels202Rows10:
-	// 10 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group221:
-	VMOVDQU32    (BX), Z27
-	VPSLLW       $0x08, Z27, Z26
-	VPSRAW       $0x08, Z26, Z26
-	VPSRAW       $0x08, Z27, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPWSSD     Z28, Z26, Z16
-	VPBROADCASTD 4(AX), Z28
-	VPDPWSSD     Z28, Z27, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z18
-	VPBROADCASTD (R13), Z28
-	VPDPWSSD     Z28, Z26, Z19
-	VPBROADCASTD 4(R13), Z28
-	VPDPWSSD     Z28, Z27, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z21
-	VPBROADCASTD (R12), Z28
-	VPDPWSSD     Z28, Z26, Z22
-	VPBROADCASTD 4(R12), Z28
-	VPDPWSSD     Z28, Z27, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPDPWSSD     Z28, Z26, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z28
-	VPDPWSSD     Z28, Z27, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPDPWSSD     Z28, Z26, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z28
-	VPDPWSSD     Z28, Z27, Z24
-	VPBROADCASTD (R11), Z28
-	VPDPWSSD     Z28, Z26, Z25
-	VPBROADCASTD 4(R11), Z28
-	VPDPWSSD     Z28, Z27, Z25
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group221
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun222
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun222:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z28
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z28
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z28
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z28
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z28
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z28
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z28
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z28
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z28
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z28
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       (AX), Z28, Z27
-	VFMADD213PS  Z27, Z26, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels202Tiles
-
-panels202Rows11:
-	// 11 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group223:
-	VMOVDQU32    (BX), Z28
-	VPSLLW       $0x08, Z28, Z27
-	VPSRAW       $0x08, Z27, Z27
-	VPSRAW       $0x08, Z28, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPWSSD     Z29, Z27, Z16
-	VPBROADCASTD 4(AX), Z29
-	VPDPWSSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPWSSD     Z29, Z27, Z19
-	VPBROADCASTD 4(R13), Z29
-	VPDPWSSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPWSSD     Z29, Z27, Z22
-	VPBROADCASTD 4(R12), Z29
-	VPDPWSSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPWSSD     Z29, Z27, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z29
-	VPDPWSSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPWSSD     Z29, Z27, Z25
-	VPBROADCASTD 4(R11), Z29
-	VPDPWSSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPWSSD     Z29, Z27, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z29
-	VPDPWSSD     Z29, Z28, Z26
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group223
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun224
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun224:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z29
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z29
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z29
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z29
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z29
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z29
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z29
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z29
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z29
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z29
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VBROADCASTSS 40(BX), Z29
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z29, Z28
-	VFMADD213PS  Z28, Z27, Z26
-	VMOVUPS      Z26, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000b, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels202Tiles
-
-panels202Rows12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group225:
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VPBROADCASTD (AX), Z30
-	VPDPWSSD     Z30, Z28, Z16
-	VPBROADCASTD 4(AX), Z30
-	VPDPWSSD     Z30, Z29, Z16
-	VPBROADCASTD (AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z17
-	VPBROADCASTD (AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z18
-	VPBROADCASTD (R13), Z30
-	VPDPWSSD     Z30, Z28, Z19
-	VPBROADCASTD 4(R13), Z30
-	VPDPWSSD     Z30, Z29, Z19
-	VPBROADCASTD (R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z20
-	VPBROADCASTD (R13)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z21
-	VPBROADCASTD (R12), Z30
-	VPDPWSSD     Z30, Z28, Z22
-	VPBROADCASTD 4(R12), Z30
-	VPDPWSSD     Z30, Z29, Z22
-	VPBROADCASTD (R12)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z23
-	VPBROADCASTD (R12)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z24
-	VPBROADCASTD (R11), Z30
-	VPDPWSSD     Z30, Z28, Z25
-	VPBROADCASTD 4(R11), Z30
-	VPDPWSSD     Z30, Z29, Z25
-	VPBROADCASTD (R11)(R9*1), Z30
-	VPDPWSSD     Z30, Z28, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z30
-	VPDPWSSD     Z30, Z29, Z26
-	VPBROADCASTD (R11)(R9*2), Z30
-	VPDPWSSD     Z30, Z28, Z27
-	VPBROADCASTD 4(R11)(R9*2), Z30
-	VPDPWSSD     Z30, Z29, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group225
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun226
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun226:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	MOVQ         8(SP), BX
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS (BX), Z30
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 4(BX), Z30
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 8(BX), Z30
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 12(BX), Z30
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 16(BX), Z30
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 20(BX), Z30
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 24(BX), Z30
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 28(BX), Z30
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 32(BX), Z30
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 36(BX), Z30
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 40(BX), Z30
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z26
-	VMOVUPS      Z26, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VBROADCASTSS 44(BX), Z30
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       (AX), Z30, Z29
-	VFMADD213PS  Z29, Z28, Z27
-	VMOVUPS      Z27, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000c, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels202Tiles
-
-panels202Next:
+panels182Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels202
+	JMP    panels182
 
-panels202End:
+panels182End:
 	VZEROUPPER
 	RET
 
@@ -15579,10 +12185,10 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used227
+	JE   used199
 	LEAQ zeros<>+0(SB), AX
 
-used227:
+used199:
 	MOVQ AX, (SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -15597,11 +12203,11 @@ used227:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels228End
+	JG   panels200End
 
-panels228:
+panels200:
 	CMPQ 64(SP), $0x04
-	JL   panels228End
+	JL   panels200End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -15612,23 +12218,23 @@ panels228:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels228Tiles:
+panels200Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels228Rows4
+	JGE  panels200Rows4
 	CMPQ CX, $0x05
-	JGE  panels228Rows3
+	JGE  panels200Rows3
 	CMPQ CX, $0x04
-	JGE  panels228Rows4
+	JGE  panels200Rows4
 	CMPQ CX, $0x03
-	JGE  panels228Rows3
+	JGE  panels200Rows3
 	CMPQ CX, $0x02
-	JGE  panels228Rows2
+	JGE  panels200Rows2
 	CMPQ CX, $0x01
-	JGE  panels228Rows1
-	JMP  panels228Next
+	JGE  panels200Rows1
+	JMP  panels200Next
 
-panels228Rows1:
+panels200Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -15645,7 +12251,7 @@ panels228Rows1:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group229:
+group201:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15664,18 +12270,18 @@ group229:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group229
+	JNE          group201
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun230
+	JNE          begun202
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun230:
+begun202:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -15705,9 +12311,9 @@ begun230:
 	IMUL3Q       $0x00000001, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x01, 80(SP)
-	JMP          panels228Tiles
+	JMP          panels200Tiles
 
-panels228Rows2:
+panels200Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -15729,7 +12335,7 @@ panels228Rows2:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group231:
+group203:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15753,18 +12359,18 @@ group231:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group231
+	JNE          group203
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun232
+	JNE          begun204
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun232:
+begun204:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -15814,9 +12420,9 @@ begun232:
 	IMUL3Q       $0x00000002, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x02, 80(SP)
-	JMP          panels228Tiles
+	JMP          panels200Tiles
 
-panels228Rows3:
+panels200Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -15843,7 +12449,7 @@ panels228Rows3:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group233:
+group205:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -15872,18 +12478,18 @@ group233:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group233
+	JNE          group205
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun234
+	JNE          begun206
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun234:
+begun206:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -15953,9 +12559,9 @@ begun234:
 	IMUL3Q       $0x00000003, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x03, 80(SP)
-	JMP          panels228Tiles
+	JMP          panels200Tiles
 
-panels228Rows4:
+panels200Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -15989,7 +12595,7 @@ panels228Rows4:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group235:
+group207:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -16024,18 +12630,18 @@ group235:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group235
+	JNE          group207
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun236
+	JNE          begun208
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun236:
+begun208:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -16125,19 +12731,19 @@ begun236:
 	IMUL3Q       $0x00000004, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x04, 80(SP)
-	JMP          panels228Tiles
+	JMP          panels200Tiles
 
-panels228Next:
+panels200Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels228
+	JMP    panels200
 
-panels228End:
-panels237:
+panels200End:
+panels209:
 	CMPQ 64(SP), $0x02
-	JL   panels237End
+	JL   panels209End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -16148,53 +12754,45 @@ panels237:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels237Tiles:
+panels209Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels237Rows12
-	CMPQ CX, $0x15
-	JGE  panels237Rows11
-	CMPQ CX, $0x13
-	JGE  panels237Rows10
 	CMPQ CX, $0x11
-	JGE  panels237Rows9
+	JGE  panels209Rows12
 	CMPQ CX, $0x0f
-	JGE  panels237Rows8
+	JGE  panels209Rows8
 	CMPQ CX, $0x0d
-	JGE  panels237Rows7
+	JGE  panels209Rows7
 	CMPQ CX, $0x0c
-	JGE  panels237Rows12
+	JGE  panels209Rows12
 	CMPQ CX, $0x0b
-	JGE  panels237Rows11
-	CMPQ CX, $0x0a
-	JGE  panels237Rows10
+	JGE  panels209Rows6
 	CMPQ CX, $0x09
-	JGE  panels237Rows9
+	JGE  panels209Rows5
 	CMPQ CX, $0x08
-	JGE  panels237Rows8
+	JGE  panels209Rows8
 	CMPQ CX, $0x07
-	JGE  panels237Rows7
+	JGE  panels209Rows7
 	CMPQ CX, $0x06
-	JGE  panels237Rows6
+	JGE  panels209Rows6
 	CMPQ CX, $0x05
-	JGE  panels237Rows5
+	JGE  panels209Rows5
 	CMPQ CX, $0x04
-	JGE  panels237Rows4
+	JGE  panels209Rows4
 	CMPQ CX, $0x03
-	JGE  panels237Rows3
+	JGE  panels209Rows3
 	CMPQ CX, $0x02
-	JGE  panels237Rows2
+	JGE  panels209Rows2
 	CMPQ CX, $0x01
-	JGE  panels237Rows1
-	JMP  panels237Next
+	JGE  panels209Rows1
+	JMP  panels209Next
 
-panels237Rows1:
+panels209Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few238
+	JLE  few210
 	MOVQ 56(SP), R11
 
-few238:
+few210:
 	// 1 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16206,7 +12804,7 @@ few238:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group239:
+group211:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16218,18 +12816,18 @@ group239:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group239
+	JNE          group211
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun240
+	JNE          begun212
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun240:
+begun212:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -16251,15 +12849,15 @@ begun240:
 	IMUL3Q       $0x00000001, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x01, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows2:
+panels209Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few241
+	JLE  few213
 	MOVQ 56(SP), R11
 
-few241:
+few213:
 	// 2 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16274,7 +12872,7 @@ few241:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group242:
+group214:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16289,18 +12887,18 @@ group242:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group242
+	JNE          group214
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun243
+	JNE          begun215
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun243:
+begun215:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -16334,15 +12932,15 @@ begun243:
 	IMUL3Q       $0x00000002, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x02, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows3:
+panels209Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few244
+	JLE  few216
 	MOVQ 56(SP), R11
 
-few244:
+few216:
 	// 3 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16360,7 +12958,7 @@ few244:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group245:
+group217:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16378,18 +12976,18 @@ group245:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group245
+	JNE          group217
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun246
+	JNE          begun218
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun246:
+begun218:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -16435,15 +13033,15 @@ begun246:
 	IMUL3Q       $0x00000003, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x03, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows4:
+panels209Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few247
+	JLE  few219
 	MOVQ 56(SP), R11
 
-few247:
+few219:
 	// 4 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16466,7 +13064,7 @@ few247:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group248:
+group220:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16488,18 +13086,18 @@ group248:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group248
+	JNE          group220
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun249
+	JNE          begun221
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun249:
+begun221:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -16557,15 +13155,15 @@ begun249:
 	IMUL3Q       $0x00000004, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x04, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows5:
+panels209Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few250
+	JLE  few222
 	MOVQ 56(SP), R11
 
-few250:
+few222:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16591,7 +13189,7 @@ few250:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group251:
+group223:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16616,18 +13214,18 @@ group251:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group251
+	JNE          group223
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun252
+	JNE          begun224
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun252:
+begun224:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z26
@@ -16697,15 +13295,15 @@ begun252:
 	IMUL3Q       $0x00000005, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x05, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows6:
+panels209Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few253
+	JLE  few225
 	MOVQ 56(SP), R11
 
-few253:
+few225:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16734,7 +13332,7 @@ few253:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group254:
+group226:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16762,18 +13360,18 @@ group254:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group254
+	JNE          group226
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun255
+	JNE          begun227
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun255:
+begun227:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -16855,15 +13453,15 @@ begun255:
 	IMUL3Q       $0x00000006, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x06, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows7:
+panels209Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few256
+	JLE  few228
 	MOVQ 56(SP), R11
 
-few256:
+few228:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -16897,7 +13495,7 @@ few256:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group257:
+group229:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -16929,18 +13527,18 @@ group257:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group257
+	JNE          group229
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun258
+	JNE          begun230
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun258:
+begun230:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z30
@@ -17034,15 +13632,15 @@ begun258:
 	IMUL3Q       $0x00000007, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x07, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows8:
+panels209Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few259
+	JLE  few231
 	MOVQ 56(SP), R11
 
-few259:
+few231:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -17079,7 +13677,7 @@ few259:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group260:
+group232:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -17114,18 +13712,18 @@ group260:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group260
+	JNE          group232
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun261
+	JNE          begun233
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun261:
+begun233:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -17231,694 +13829,9 @@ begun261:
 	IMUL3Q       $0x00000008, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x08, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Rows9:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE  few262
-	MOVQ 56(SP), R11
-
-few262:
-	// 9 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group263:
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	ADDQ         $0x00000080, R11
-	VPXORD       (BX), Z12, Z2
-	VPXORD       (BX)(R8*1), Z12, Z3
-	VPBROADCASTD (AX), Z4
-	VPDPBUSD     Z4, Z2, Z16
-	VPDPBUSD     Z4, Z3, Z17
-	VPBROADCASTD (AX)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z18
-	VPDPBUSD     Z4, Z3, Z19
-	VPBROADCASTD (AX)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z20
-	VPDPBUSD     Z4, Z3, Z21
-	VPBROADCASTD (R13), Z4
-	VPDPBUSD     Z4, Z2, Z22
-	VPDPBUSD     Z4, Z3, Z23
-	VPBROADCASTD (R13)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z24
-	VPDPBUSD     Z4, Z3, Z25
-	VPBROADCASTD (R13)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z26
-	VPDPBUSD     Z4, Z3, Z27
-	VPBROADCASTD (R12), Z4
-	VPDPBUSD     Z4, Z2, Z28
-	VPDPBUSD     Z4, Z3, Z29
-	VPBROADCASTD (R12)(R9*1), Z4
-	VPDPBUSD     Z4, Z2, Z30
-	VPDPBUSD     Z4, Z3, Z31
-	VPBROADCASTD (R12)(R9*2), Z4
-	VPDPBUSD     Z4, Z2, Z0
-	VPDPBUSD     Z4, Z3, Z1
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          group263
-	MOVQ         R11, 152(SP)
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun264
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun264:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z28, Z28
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z30, Z30
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z2
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z0, Z0
-	VMOVUPS      (AX), Z3
-	VFMADD213PS  Z3, Z2, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMOVUPS      64(AX), Z3
-	VFMADD213PS  Z3, Z2, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000009, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x09, 80(SP)
-	JMP          panels237Tiles
-
-panels237Rows10:
-	// 10 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	ADDQ         CX, AX
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD (AX), Z2
-	VMOVDQA32    Z2, Z3
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group265:
-	VPXORD       (BX), Z12, Z4
-	VPXORD       (BX)(R8*1), Z12, Z5
-	VPBROADCASTD (AX), Z6
-	VPDPBUSD     Z6, Z4, Z16
-	VPDPBUSD     Z6, Z5, Z17
-	VPBROADCASTD (AX)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z18
-	VPDPBUSD     Z6, Z5, Z19
-	VPBROADCASTD (AX)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z20
-	VPDPBUSD     Z6, Z5, Z21
-	VPBROADCASTD (R13), Z6
-	VPDPBUSD     Z6, Z4, Z22
-	VPDPBUSD     Z6, Z5, Z23
-	VPBROADCASTD (R13)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z24
-	VPDPBUSD     Z6, Z5, Z25
-	VPBROADCASTD (R13)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z26
-	VPDPBUSD     Z6, Z5, Z27
-	VPBROADCASTD (R12), Z6
-	VPDPBUSD     Z6, Z4, Z28
-	VPDPBUSD     Z6, Z5, Z29
-	VPBROADCASTD (R12)(R9*1), Z6
-	VPDPBUSD     Z6, Z4, Z30
-	VPDPBUSD     Z6, Z5, Z31
-	VPBROADCASTD (R12)(R9*2), Z6
-	VPDPBUSD     Z6, Z4, Z0
-	VPDPBUSD     Z6, Z5, Z1
-	VPBROADCASTD (R11), Z6
-	VPDPBUSD     Z6, Z4, Z2
-	VPDPBUSD     Z6, Z5, Z3
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group265
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun266
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun266:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z28, Z28
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z30, Z30
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z0, Z0
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z4
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z2, Z2
-	VMOVUPS      (AX), Z5
-	VFMADD213PS  Z5, Z4, Z2
-	VMOVUPS      Z2, (DI)
-	VCVTDQ2PS    Z3, Z3
-	VMOVUPS      64(AX), Z5
-	VFMADD213PS  Z5, Z4, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000a, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels237Tiles
-
-panels237Rows11:
-	// 11 rows × 32 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VMOVDQA32    Z16, Z17
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VMOVDQA32    Z18, Z19
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VMOVDQA32    Z20, Z21
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VMOVDQA32    Z22, Z23
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VMOVDQA32    Z24, Z25
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VMOVDQA32    Z26, Z27
-	VPBROADCASTD (AX), Z28
-	ADDQ         CX, AX
-	VMOVDQA32    Z28, Z29
-	VPBROADCASTD (AX), Z30
-	ADDQ         CX, AX
-	VMOVDQA32    Z30, Z31
-	VPBROADCASTD (AX), Z0
-	ADDQ         CX, AX
-	VMOVDQA32    Z0, Z1
-	VPBROADCASTD (AX), Z2
-	ADDQ         CX, AX
-	VMOVDQA32    Z2, Z3
-	VPBROADCASTD (AX), Z4
-	VMOVDQA32    Z4, Z5
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group267:
-	VPXORD       (BX), Z12, Z6
-	VPXORD       (BX)(R8*1), Z12, Z7
-	VPBROADCASTD (AX), Z8
-	VPDPBUSD     Z8, Z6, Z16
-	VPDPBUSD     Z8, Z7, Z17
-	VPBROADCASTD (AX)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z18
-	VPDPBUSD     Z8, Z7, Z19
-	VPBROADCASTD (AX)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z20
-	VPDPBUSD     Z8, Z7, Z21
-	VPBROADCASTD (R13), Z8
-	VPDPBUSD     Z8, Z6, Z22
-	VPDPBUSD     Z8, Z7, Z23
-	VPBROADCASTD (R13)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z24
-	VPDPBUSD     Z8, Z7, Z25
-	VPBROADCASTD (R13)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z26
-	VPDPBUSD     Z8, Z7, Z27
-	VPBROADCASTD (R12), Z8
-	VPDPBUSD     Z8, Z6, Z28
-	VPDPBUSD     Z8, Z7, Z29
-	VPBROADCASTD (R12)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z30
-	VPDPBUSD     Z8, Z7, Z31
-	VPBROADCASTD (R12)(R9*2), Z8
-	VPDPBUSD     Z8, Z6, Z0
-	VPDPBUSD     Z8, Z7, Z1
-	VPBROADCASTD (R11), Z8
-	VPDPBUSD     Z8, Z6, Z2
-	VPDPBUSD     Z8, Z7, Z3
-	VPBROADCASTD (R11)(R9*1), Z8
-	VPDPBUSD     Z8, Z6, Z4
-	VPDPBUSD     Z8, Z7, Z5
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group267
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun268
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun268:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z16
-	VMOVUPS      Z16, (DI)
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z17
-	VMOVUPS      Z17, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z18
-	VMOVUPS      Z18, (DI)
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z19
-	VMOVUPS      Z19, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z20
-	VMOVUPS      Z20, (DI)
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z21
-	VMOVUPS      Z21, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z22
-	VMOVUPS      Z22, (DI)
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z23
-	VMOVUPS      Z23, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z24
-	VMOVUPS      Z24, (DI)
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z25
-	VMOVUPS      Z25, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z26
-	VMOVUPS      Z26, (DI)
-	VCVTDQ2PS    Z27, Z27
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z27
-	VMOVUPS      Z27, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z28, Z28
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z28
-	VMOVUPS      Z28, (DI)
-	VCVTDQ2PS    Z29, Z29
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z29
-	VMOVUPS      Z29, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z30, Z30
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z30
-	VMOVUPS      Z30, (DI)
-	VCVTDQ2PS    Z31, Z31
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z31
-	VMOVUPS      Z31, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z0, Z0
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z2, Z2
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z2
-	VMOVUPS      Z2, (DI)
-	VCVTDQ2PS    Z3, Z3
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z6
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z4, Z4
-	VMOVUPS      (AX), Z7
-	VFMADD213PS  Z7, Z6, Z4
-	VMOVUPS      Z4, (DI)
-	VCVTDQ2PS    Z5, Z5
-	VMOVUPS      64(AX), Z7
-	VFMADD213PS  Z7, Z6, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000b, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels237Tiles
-
-panels237Rows12:
+panels209Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -17969,7 +13882,7 @@ panels237Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group269:
+group234:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -18014,17 +13927,17 @@ group269:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group269
+	JNE          group234
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun270
+	JNE          begun235
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun270:
+begun235:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z8
@@ -18178,19 +14091,19 @@ begun270:
 	IMUL3Q       $0x0000000c, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x0c, 80(SP)
-	JMP          panels237Tiles
+	JMP          panels209Tiles
 
-panels237Next:
+panels209Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels237
+	JMP    panels209
 
-panels237End:
-panels271:
+panels209End:
+panels236:
 	CMPQ 64(SP), $0x01
-	JL   panels271End
+	JL   panels236End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -18201,47 +14114,35 @@ panels271:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels271Tiles:
+panels236Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x17
-	JGE  panels271Rows12
-	CMPQ CX, $0x15
-	JGE  panels271Rows11
-	CMPQ CX, $0x13
-	JGE  panels271Rows10
-	CMPQ CX, $0x11
-	JGE  panels271Rows9
 	CMPQ CX, $0x0f
-	JGE  panels271Rows8
+	JGE  panels236Rows8
 	CMPQ CX, $0x0d
-	JGE  panels271Rows7
-	CMPQ CX, $0x0c
-	JGE  panels271Rows12
+	JGE  panels236Rows7
 	CMPQ CX, $0x0b
-	JGE  panels271Rows11
-	CMPQ CX, $0x0a
-	JGE  panels271Rows10
+	JGE  panels236Rows6
 	CMPQ CX, $0x09
-	JGE  panels271Rows9
+	JGE  panels236Rows5
 	CMPQ CX, $0x08
-	JGE  panels271Rows8
+	JGE  panels236Rows8
 	CMPQ CX, $0x07
-	JGE  panels271Rows7
+	JGE  panels236Rows7
 	CMPQ CX, $0x06
-	JGE  panels271Rows6
+	JGE  panels236Rows6
 	CMPQ CX, $0x05
-	JGE  panels271Rows5
+	JGE  panels236Rows5
 	CMPQ CX, $0x04
-	JGE  panels271Rows4
+	JGE  panels236Rows4
 	CMPQ CX, $0x03
-	JGE  panels271Rows3
+	JGE  panels236Rows3
 	CMPQ CX, $0x02
-	JGE  panels271Rows2
+	JGE  panels236Rows2
 	CMPQ CX, $0x01
-	JGE  panels271Rows1
-	JMP  panels271Next
+	JGE  panels236Rows1
+	JMP  panels236Next
 
-panels271Rows1:
+panels236Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18252,24 +14153,24 @@ panels271Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group272:
+group237:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group272
+	JNE          group237
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun273
+	JNE          begun238
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun273:
+begun238:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z17
@@ -18287,9 +14188,9 @@ begun273:
 	IMUL3Q       $0x00000001, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x01, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows2:
+panels236Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18302,7 +14203,7 @@ panels271Rows2:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group274:
+group239:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -18311,17 +14212,17 @@ group274:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group274
+	JNE          group239
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun275
+	JNE          begun240
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun275:
+begun240:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -18347,9 +14248,9 @@ begun275:
 	IMUL3Q       $0x00000002, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x02, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows3:
+panels236Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18364,7 +14265,7 @@ panels271Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group276:
+group241:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -18375,17 +14276,17 @@ group276:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group276
+	JNE          group241
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun277
+	JNE          begun242
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun277:
+begun242:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z19
@@ -18419,9 +14320,9 @@ begun277:
 	IMUL3Q       $0x00000003, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x03, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows4:
+panels236Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18440,7 +14341,7 @@ panels271Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group278:
+group243:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -18454,17 +14355,17 @@ group278:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group278
+	JNE          group243
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun279
+	JNE          begun244
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun279:
+begun244:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -18506,9 +14407,9 @@ begun279:
 	IMUL3Q       $0x00000004, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x04, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows5:
+panels236Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18529,7 +14430,7 @@ panels271Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group280:
+group245:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -18545,17 +14446,17 @@ group280:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group280
+	JNE          group245
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun281
+	JNE          begun246
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun281:
+begun246:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z21
@@ -18605,9 +14506,9 @@ begun281:
 	IMUL3Q       $0x00000005, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x05, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows6:
+panels236Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18630,7 +14531,7 @@ panels271Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group282:
+group247:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -18648,17 +14549,17 @@ group282:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group282
+	JNE          group247
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun283
+	JNE          begun248
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun283:
+begun248:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -18716,9 +14617,9 @@ begun283:
 	IMUL3Q       $0x00000006, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x06, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows7:
+panels236Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18745,7 +14646,7 @@ panels271Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group284:
+group249:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -18766,17 +14667,17 @@ group284:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group284
+	JNE          group249
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun285
+	JNE          begun250
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun285:
+begun250:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z23
@@ -18842,9 +14743,9 @@ begun285:
 	IMUL3Q       $0x00000007, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x07, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows8:
+panels236Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -18873,7 +14774,7 @@ panels271Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group286:
+group251:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -18896,17 +14797,17 @@ group286:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group286
+	JNE          group251
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun287
+	JNE          begun252
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun287:
+begun252:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -18980,697 +14881,16 @@ begun287:
 	IMUL3Q       $0x00000008, 112(SP), AX
 	ADDQ         AX, 144(SP)
 	SUBQ         $0x08, 80(SP)
-	JMP          panels271Tiles
+	JMP          panels236Tiles
 
-panels271Rows9:
-	// 9 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group288:
-	VPXORD       (BX), Z12, Z25
-	VPBROADCASTD (AX), Z26
-	VPDPBUSD     Z26, Z25, Z16
-	VPBROADCASTD (AX)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z17
-	VPBROADCASTD (AX)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z18
-	VPBROADCASTD (R13), Z26
-	VPDPBUSD     Z26, Z25, Z19
-	VPBROADCASTD (R13)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z20
-	VPBROADCASTD (R13)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z21
-	VPBROADCASTD (R12), Z26
-	VPDPBUSD     Z26, Z25, Z22
-	VPBROADCASTD (R12)(R9*1), Z26
-	VPDPBUSD     Z26, Z25, Z23
-	VPBROADCASTD (R12)(R9*2), Z26
-	VPDPBUSD     Z26, Z25, Z24
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	DECQ         CX
-	JNE          group288
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun289
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun289:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z25
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z26
-	VFMADD213PS  Z26, Z25, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000009, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000009, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x09, 80(SP)
-	JMP          panels271Tiles
-
-panels271Rows10:
-	// 10 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group290:
-	VPXORD       (BX), Z12, Z26
-	VPBROADCASTD (AX), Z27
-	VPDPBUSD     Z27, Z26, Z16
-	VPBROADCASTD (AX)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z17
-	VPBROADCASTD (AX)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z18
-	VPBROADCASTD (R13), Z27
-	VPDPBUSD     Z27, Z26, Z19
-	VPBROADCASTD (R13)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z20
-	VPBROADCASTD (R13)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z21
-	VPBROADCASTD (R12), Z27
-	VPDPBUSD     Z27, Z26, Z22
-	VPBROADCASTD (R12)(R9*1), Z27
-	VPDPBUSD     Z27, Z26, Z23
-	VPBROADCASTD (R12)(R9*2), Z27
-	VPDPBUSD     Z27, Z26, Z24
-	VPBROADCASTD (R11), Z27
-	VPDPBUSD     Z27, Z26, Z25
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group290
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun291
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun291:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z26
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      (AX), Z27
-	VFMADD213PS  Z27, Z26, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000a, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels271Tiles
-
-panels271Rows11:
-	// 11 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group292:
-	VPXORD       (BX), Z12, Z27
-	VPBROADCASTD (AX), Z28
-	VPDPBUSD     Z28, Z27, Z16
-	VPBROADCASTD (AX)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z17
-	VPBROADCASTD (AX)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z18
-	VPBROADCASTD (R13), Z28
-	VPDPBUSD     Z28, Z27, Z19
-	VPBROADCASTD (R13)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z20
-	VPBROADCASTD (R13)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z21
-	VPBROADCASTD (R12), Z28
-	VPDPBUSD     Z28, Z27, Z22
-	VPBROADCASTD (R12)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z23
-	VPBROADCASTD (R12)(R9*2), Z28
-	VPDPBUSD     Z28, Z27, Z24
-	VPBROADCASTD (R11), Z28
-	VPDPBUSD     Z28, Z27, Z25
-	VPBROADCASTD (R11)(R9*1), Z28
-	VPDPBUSD     Z28, Z27, Z26
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group292
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun293
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun293:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z27
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z28
-	VFMADD213PS  Z28, Z27, Z26
-	VMOVUPS      Z26, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000b, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000b, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0b, 80(SP)
-	JMP          panels271Tiles
-
-panels271Rows12:
-	// 12 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z27
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group294:
-	VPXORD       (BX), Z12, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPBUSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPBUSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPBUSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPBUSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z26
-	VPBROADCASTD (R11)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group294
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun295
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun295:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z26
-	VMOVUPS      Z26, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z27, Z27
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z27
-	VMOVUPS      Z27, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000c, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels271Tiles
-
-panels271Next:
+panels236Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels271
+	JMP    panels236
 
-panels271End:
+panels236End:
 	VZEROUPPER
 	RET
 
@@ -19768,26 +14988,26 @@ tail2:
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
 	TESTQ      $0x00000004, R11
-	JE         part296
+	JE         part253
 	VMOVD      X5, (R10)
 	VPSRLDQ    $0x04, X5, X5
 	ADDQ       $0x04, R10
 
-part296:
+part253:
 	TESTQ   $0x00000002, R11
-	JE      part297
+	JE      part254
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ    $0x02, R10
 
-part297:
+part254:
 	TESTQ   $0x00000001, R11
-	JE      part298
+	JE      part255
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ    $0x01, R10
 
-part298:
+part255:
 end2:
 	TESTQ        DX, DX
 	JE           next
@@ -20858,7 +16078,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow308
+	JE           maxOfRow265
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20870,7 +16090,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow308
+	JE           maxOfRow265
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20882,7 +16102,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow308
+	JE           maxOfRow265
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20894,7 +16114,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow308:
+maxOfRow265:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -20907,7 +16127,7 @@ maxOfRow308:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow309
+	JE           maxOfRow266
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20919,7 +16139,7 @@ maxOfRow308:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow309
+	JE           maxOfRow266
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20931,7 +16151,7 @@ maxOfRow308:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow309
+	JE           maxOfRow266
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20943,7 +16163,7 @@ maxOfRow308:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow309:
+maxOfRow266:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -20959,7 +16179,7 @@ maxOfRow309:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow310
+	JE           maxOfRow267
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20971,7 +16191,7 @@ maxOfRow309:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow310
+	JE           maxOfRow267
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20983,7 +16203,7 @@ maxOfRow309:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow310
+	JE           maxOfRow267
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20995,7 +16215,7 @@ maxOfRow309:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow310:
+maxOfRow267:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -21008,7 +16228,7 @@ maxOfRow310:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow311
+	JE           maxOfRow268
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21020,7 +16240,7 @@ maxOfRow310:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow311
+	JE           maxOfRow268
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21032,7 +16252,7 @@ maxOfRow310:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow311
+	JE           maxOfRow268
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21044,7 +16264,7 @@ maxOfRow310:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow311:
+maxOfRow268:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -21060,7 +16280,7 @@ maxOfRow311:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow312
+	JE           maxOfRow269
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21072,7 +16292,7 @@ maxOfRow311:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow312
+	JE           maxOfRow269
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21084,7 +16304,7 @@ maxOfRow311:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow312
+	JE           maxOfRow269
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -21096,7 +16316,7 @@ maxOfRow311:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow312:
+maxOfRow269:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -21109,7 +16329,7 @@ maxOfRow312:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow313
+	JE           maxOfRow270
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21121,7 +16341,7 @@ maxOfRow312:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow313
+	JE           maxOfRow270
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21133,7 +16353,7 @@ maxOfRow312:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow313
+	JE           maxOfRow270
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21145,7 +16365,7 @@ maxOfRow312:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow313:
+maxOfRow270:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -21161,7 +16381,7 @@ maxOfRow313:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow314
+	JE           maxOfRow271
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21173,7 +16393,7 @@ maxOfRow313:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow314
+	JE           maxOfRow271
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21185,7 +16405,7 @@ maxOfRow313:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow314
+	JE           maxOfRow271
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -21197,7 +16417,7 @@ maxOfRow313:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow314:
+maxOfRow271:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -21210,7 +16430,7 @@ maxOfRow314:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow315
+	JE           maxOfRow272
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21222,7 +16442,7 @@ maxOfRow314:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow315
+	JE           maxOfRow272
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21234,7 +16454,7 @@ maxOfRow314:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow315
+	JE           maxOfRow272
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21246,7 +16466,7 @@ maxOfRow314:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow315:
+maxOfRow272:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -21283,7 +16503,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow316
+	JE           maxOfRow273
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21295,7 +16515,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow316
+	JE           maxOfRow273
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21307,7 +16527,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow316
+	JE           maxOfRow273
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21319,7 +16539,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow316:
+maxOfRow273:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -22974,22 +18194,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow326
+	JE        maxOfRow283
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow326
+	JE        maxOfRow283
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow326
+	JE        maxOfRow283
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow326:
+maxOfRow283:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -22997,22 +18217,22 @@ maxOfRow326:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow327
+	JE            maxOfRow284
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow327
+	JE            maxOfRow284
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow327
+	JE            maxOfRow284
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow327:
+maxOfRow284:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -23023,22 +18243,22 @@ maxOfRow327:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow328
+	JE            maxOfRow285
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow328
+	JE            maxOfRow285
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow328
+	JE            maxOfRow285
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow328:
+maxOfRow285:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -23046,22 +18266,22 @@ maxOfRow328:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow329
+	JE            maxOfRow286
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow329
+	JE            maxOfRow286
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow329
+	JE            maxOfRow286
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow329:
+maxOfRow286:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -23072,22 +18292,22 @@ maxOfRow329:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow330
+	JE            maxOfRow287
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow330
+	JE            maxOfRow287
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow330
+	JE            maxOfRow287
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow330:
+maxOfRow287:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -23095,22 +18315,22 @@ maxOfRow330:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow331
+	JE            maxOfRow288
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow331
+	JE            maxOfRow288
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow331
+	JE            maxOfRow288
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow331:
+maxOfRow288:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -23121,22 +18341,22 @@ maxOfRow331:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow332
+	JE            maxOfRow289
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow332
+	JE            maxOfRow289
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow332
+	JE            maxOfRow289
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow332:
+maxOfRow289:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -23144,22 +18364,22 @@ maxOfRow332:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow333
+	JE            maxOfRow290
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow333
+	JE            maxOfRow290
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow333
+	JE            maxOfRow290
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow333:
+maxOfRow290:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -23191,22 +18411,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow334
+	JE        maxOfRow291
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow334
+	JE        maxOfRow291
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow334
+	JE        maxOfRow291
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow334:
+maxOfRow291:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

@@ -54,9 +54,9 @@ type int8Set struct {
 var (
 	int8AVX2   = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, manyRows, sizesTo(1, 4), 4}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, sizesTo(1, 10), 9}, {1, manyRows, sizesTo(1, 10), 0}}}
+		{2, manyRows, append(sizesTo(1, 8), 10), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, sizesTo(1, 12), 9}, {1, manyRows, sizesTo(1, 12), 0}}}
+		{2, manyRows, append(sizesTo(1, 8), 12), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in

@@ -22,8 +22,8 @@ var avx512Tiles = []struct {
 	name   string
 	panels int
 	sizes  tileSizes
-}{{"quad", 4, sizesTo(fewestRows, 6)}, {"pair", 2, sizesTo(fewestRows, 12)},
-	{"single", 1, sizesTo(fewestRows, 12)}}
+}{{"quad", 4, sizesTo(fewestRows, 6)}, {"pair", 2, append(sizesTo(fewestRows, 8), 12)},
+	{"single", 1, sizesTo(fewestRows, 8)}}
 
 const (
 	fewestRows = 2
