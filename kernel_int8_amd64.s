@@ -129,11 +129,14 @@ group2:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y4, Y3, Y3
 	VMOVUPS      Y3, 96(AX)
-	IMUL3Q       $0x00000001, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
+	MOVQ         $0x00000001, BX
+	SUBQ         BX, 80(SP)
+	MOVQ         96(SP), AX
+	IMULQ        BX, AX
 	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
+	MOVQ         104(SP), AX
+	IMULQ        BX, AX
+	ADDQ         AX, 40(SP)
 	JMP          panels1Tiles
 
 panels1Next:
@@ -223,12 +226,8 @@ group5:
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y2, Y1, Y1
 	VMOVUPS      Y1, 32(AX)
-	IMUL3Q       $0x00000001, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels3Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels3Done
 
 panels3Rows2:
 	MOVQ 152(SP), R11
@@ -301,12 +300,8 @@ group7:
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y4, Y3, Y3
 	VMOVUPS      Y3, 32(AX)(R9*1)
-	IMUL3Q       $0x00000002, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels3Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels3Done
 
 panels3Rows3:
 	MOVQ 152(SP), R11
@@ -397,12 +392,8 @@ group9:
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VMOVUPS      Y5, 32(AX)(R9*2)
-	IMUL3Q       $0x00000003, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels3Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels3Done
 
 panels3Rows4:
 	MOVQ 152(SP), R11
@@ -516,12 +507,17 @@ group11:
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y8, Y7, Y7
 	VMOVUPS      Y7, 32(R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels3Tiles
+	MOVQ         $0x00000004, BX
+
+panels3Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	JMP   panels3Tiles
 
 panels3Next:
 	ADDQ   $0x40, 32(SP)
@@ -705,11 +701,13 @@ begun17:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
+	MOVQ         $0x00000001, BX
+	SUBQ         BX, 80(SP)
+	MOVQ         96(SP), AX
+	IMULQ        BX, AX
 	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
+	IMULQ        24(SP), BX
+	ADDQ         BX, 8(SP)
 	JMP          panels15Tiles
 
 panels15Next:
@@ -818,12 +816,8 @@ begun21:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels18Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels18Done
 
 panels18Rows2:
 	MOVQ 152(SP), R11
@@ -919,12 +913,8 @@ begun24:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels18Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels18Done
 
 panels18Rows3:
 	MOVQ 152(SP), R11
@@ -1045,12 +1035,8 @@ begun27:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels18Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels18Done
 
 panels18Rows4:
 	MOVQ 152(SP), R11
@@ -1199,12 +1185,16 @@ begun30:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels18Tiles
+	MOVQ         $0x00000004, BX
+
+panels18Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels18Tiles
 
 panels18Next:
 	ADDQ   $0x40, 32(SP)
@@ -1456,12 +1446,8 @@ group32:
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z17, Z16, Z16
 	VMOVUPS      Z16, (AX)
-	IMUL3Q       $0x00000001, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels31Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels31Done
 
 panels31Rows2:
 	MOVQ 152(SP), R11
@@ -1509,12 +1495,8 @@ group33:
 	VCVTDQ2PS    Z17, Z17
 	VMULPS       Z18, Z17, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	IMUL3Q       $0x00000002, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels31Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels31Done
 
 panels31Rows3:
 	MOVQ 152(SP), R11
@@ -1572,12 +1554,8 @@ group34:
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z19, Z18, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	IMUL3Q       $0x00000003, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels31Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels31Done
 
 panels31Rows4:
 	MOVQ 152(SP), R11
@@ -1650,12 +1628,17 @@ group35:
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels31Tiles
+	MOVQ         $0x00000004, BX
+
+panels31Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	JMP   panels31Tiles
 
 panels31Next:
 	ADDQ   $0x40, 32(SP)
@@ -1814,12 +1797,8 @@ group38:
 	VCVTDQ2PS    Z23, Z23
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, 64(R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels36Done
 
 panels36Rows5:
 	MOVQ 152(SP), R11
@@ -1952,12 +1931,8 @@ group40:
 	VCVTDQ2PS    Z25, Z25
 	VMULPS       Z26, Z25, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	IMUL3Q       $0x00000005, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels36Done
 
 panels36Rows6:
 	MOVQ 152(SP), R11
@@ -2108,12 +2083,8 @@ group42:
 	VCVTDQ2PS    Z27, Z27
 	VMULPS       Z28, Z27, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	IMUL3Q       $0x00000006, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels36Done
 
 panels36Rows7:
 	MOVQ 152(SP), R11
@@ -2287,12 +2258,8 @@ group44:
 	VCVTDQ2PS    Z29, Z29
 	VMULPS       Z30, Z29, Z29
 	VMOVUPS      Z29, 64(R12)
-	IMUL3Q       $0x00000007, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels36Done
 
 panels36Rows8:
 	MOVQ 152(SP), R11
@@ -2484,12 +2451,8 @@ group46:
 	VCVTDQ2PS    Z31, Z31
 	VMULPS       Z0, Z31, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	IMUL3Q       $0x00000008, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x00000008, BX
+	JMP          panels36Done
 
 panels36Rows10:
 	// 10 rows × 32 columns.
@@ -2712,12 +2675,17 @@ group47:
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z4, Z3, Z3
 	VMOVUPS      Z3, 64(R11)
-	IMUL3Q       $0x0000000a, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels36Tiles
+	MOVQ         $0x0000000a, BX
+
+panels36Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	JMP   panels36Tiles
 
 panels36Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -2825,12 +2793,8 @@ group49:
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels48Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels48Done
 
 panels48Rows5:
 	// 5 rows × 16 columns.
@@ -2908,12 +2872,8 @@ group50:
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z21, Z20, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	IMUL3Q       $0x00000005, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels48Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels48Done
 
 panels48Rows6:
 	// 6 rows × 16 columns.
@@ -3001,12 +2961,8 @@ group51:
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z22, Z21, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	IMUL3Q       $0x00000006, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels48Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels48Done
 
 panels48Rows7:
 	// 7 rows × 16 columns.
@@ -3109,12 +3065,8 @@ group52:
 	VCVTDQ2PS    Z22, Z22
 	VMULPS       Z23, Z22, Z22
 	VMOVUPS      Z22, (R12)
-	IMUL3Q       $0x00000007, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels48Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels48Done
 
 panels48Rows8:
 	// 8 rows × 16 columns.
@@ -3227,12 +3179,17 @@ group53:
 	VCVTDQ2PS    Z23, Z23
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	IMUL3Q       $0x00000008, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels48Tiles
+	MOVQ         $0x00000008, BX
+
+panels48Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	JMP   panels48Tiles
 
 panels48Next:
 	ADDQ   $0x40, 32(SP)
@@ -3480,12 +3437,8 @@ begun59:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels57Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels57Done
 
 panels57Rows2:
 	MOVQ 152(SP), R11
@@ -3720,12 +3673,16 @@ begun61:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels57Tiles
+	MOVQ         $0x00000002, BX
+
+panels57Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels57Tiles
 
 panels57Next:
 	ADDQ   $0x00000200, 32(SP)
@@ -3863,12 +3820,8 @@ begun64:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels62Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels62Done
 
 panels62Rows2:
 	MOVQ 152(SP), R11
@@ -4009,12 +3962,8 @@ begun66:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels62Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels62Done
 
 panels62Rows3:
 	MOVQ 152(SP), R11
@@ -4198,12 +4147,8 @@ begun68:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels62Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels62Done
 
 panels62Rows4:
 	MOVQ 152(SP), R11
@@ -4433,12 +4378,16 @@ begun70:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels62Tiles
+	MOVQ         $0x00000004, BX
+
+panels62Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels62Tiles
 
 panels62Next:
 	ADDQ   $0x00000100, 32(SP)
@@ -4563,12 +4512,8 @@ begun74:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels71Done
 
 panels71Rows2:
 	MOVQ 152(SP), R11
@@ -4665,12 +4610,8 @@ begun77:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels71Done
 
 panels71Rows3:
 	MOVQ 152(SP), R11
@@ -4792,12 +4733,8 @@ begun80:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels71Done
 
 panels71Rows4:
 	MOVQ 152(SP), R11
@@ -4947,12 +4884,8 @@ begun83:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels71Done
 
 panels71Rows5:
 	MOVQ 152(SP), R11
@@ -5127,12 +5060,8 @@ begun86:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels71Done
 
 panels71Rows6:
 	MOVQ 152(SP), R11
@@ -5332,12 +5261,8 @@ begun89:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels71Done
 
 panels71Rows7:
 	MOVQ 152(SP), R11
@@ -5565,12 +5490,8 @@ begun92:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels71Done
 
 panels71Rows8:
 	MOVQ 152(SP), R11
@@ -5823,12 +5744,8 @@ begun95:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x00000008, BX
+	JMP          panels71Done
 
 panels71Rows10:
 	// 10 rows × 32 columns.
@@ -6124,12 +6041,16 @@ begun97:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000a, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000a, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0a, 80(SP)
-	JMP          panels71Tiles
+	MOVQ         $0x0000000a, BX
+
+panels71Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels71Tiles
 
 panels71Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -6227,12 +6148,8 @@ begun100:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels98Done
 
 panels98Rows2:
 	// 2 rows × 16 columns.
@@ -6297,12 +6214,8 @@ begun102:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels98Done
 
 panels98Rows3:
 	// 3 rows × 16 columns.
@@ -6383,12 +6296,8 @@ begun104:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels98Done
 
 panels98Rows4:
 	// 4 rows × 16 columns.
@@ -6488,12 +6397,8 @@ begun106:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels98Done
 
 panels98Rows5:
 	// 5 rows × 16 columns.
@@ -6609,12 +6514,8 @@ begun108:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels98Done
 
 panels98Rows6:
 	// 6 rows × 16 columns.
@@ -6746,12 +6647,8 @@ begun110:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels98Done
 
 panels98Rows7:
 	// 7 rows × 16 columns.
@@ -6902,12 +6799,8 @@ begun112:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels98Done
 
 panels98Rows8:
 	// 8 rows × 16 columns.
@@ -7074,12 +6967,16 @@ begun114:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels98Tiles
+	MOVQ         $0x00000008, BX
+
+panels98Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels98Tiles
 
 panels98Next:
 	ADDQ   $0x40, 32(SP)
@@ -7186,14 +7083,8 @@ group116:
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z17, Z16, Z16
 	VMOVUPS      Z16, (AX)
-	IMUL3Q       $0x00000001, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000001, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x01, 80(SP)
-	JMP          panels115Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels115Done
 
 panels115Rows2:
 	MOVQ 152(SP), R11
@@ -7234,14 +7125,8 @@ group117:
 	VCVTDQ2PS    Z17, Z17
 	VMULPS       Z18, Z17, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
-	IMUL3Q       $0x00000002, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000002, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x02, 80(SP)
-	JMP          panels115Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels115Done
 
 panels115Rows3:
 	MOVQ 152(SP), R11
@@ -7289,14 +7174,8 @@ group118:
 	VCVTDQ2PS    Z18, Z18
 	VMULPS       Z19, Z18, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
-	IMUL3Q       $0x00000003, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000003, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x03, 80(SP)
-	JMP          panels115Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels115Done
 
 panels115Rows4:
 	MOVQ 152(SP), R11
@@ -7356,14 +7235,20 @@ group119:
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels115Tiles
+	MOVQ         $0x00000004, BX
+
+panels115Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels115Tiles
 
 panels115Next:
 	ADDQ   $0x40, 32(SP)
@@ -7496,14 +7381,8 @@ group122:
 	VCVTDQ2PS    Z23, Z23
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, 64(R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels120Done
 
 panels120Rows5:
 	MOVQ 152(SP), R11
@@ -7602,14 +7481,8 @@ group124:
 	VCVTDQ2PS    Z25, Z25
 	VMULPS       Z26, Z25, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
-	IMUL3Q       $0x00000005, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000005, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x05, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels120Done
 
 panels120Rows6:
 	MOVQ 152(SP), R11
@@ -7720,14 +7593,8 @@ group126:
 	VCVTDQ2PS    Z27, Z27
 	VMULPS       Z28, Z27, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
-	IMUL3Q       $0x00000006, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000006, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x06, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels120Done
 
 panels120Rows7:
 	MOVQ 152(SP), R11
@@ -7855,14 +7722,8 @@ group128:
 	VCVTDQ2PS    Z29, Z29
 	VMULPS       Z30, Z29, Z29
 	VMOVUPS      Z29, 64(R12)
-	IMUL3Q       $0x00000007, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000007, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x07, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels120Done
 
 panels120Rows8:
 	MOVQ 152(SP), R11
@@ -8002,14 +7863,8 @@ group130:
 	VCVTDQ2PS    Z31, Z31
 	VMULPS       Z0, Z31, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
-	IMUL3Q       $0x00000008, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000008, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x08, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x00000008, BX
+	JMP          panels120Done
 
 panels120Rows12:
 	// 12 rows × 32 columns.
@@ -8192,14 +8047,20 @@ group131:
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z8, Z7, Z7
 	VMOVUPS      Z7, 64(R11)(R9*2)
-	IMUL3Q       $0x0000000c, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000c, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels120Tiles
+	MOVQ         $0x0000000c, BX
+
+panels120Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels120Tiles
 
 panels120Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -8296,14 +8157,8 @@ group133:
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
-	IMUL3Q       $0x00000004, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels132Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels132Done
 
 panels132Rows5:
 	// 5 rows × 16 columns.
@@ -8365,14 +8220,8 @@ group134:
 	VCVTDQ2PS    Z20, Z20
 	VMULPS       Z21, Z20, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
-	IMUL3Q       $0x00000005, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000005, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x05, 80(SP)
-	JMP          panels132Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels132Done
 
 panels132Rows6:
 	// 6 rows × 16 columns.
@@ -8441,14 +8290,8 @@ group135:
 	VCVTDQ2PS    Z21, Z21
 	VMULPS       Z22, Z21, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
-	IMUL3Q       $0x00000006, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000006, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x06, 80(SP)
-	JMP          panels132Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels132Done
 
 panels132Rows7:
 	// 7 rows × 16 columns.
@@ -8529,14 +8372,8 @@ group136:
 	VCVTDQ2PS    Z22, Z22
 	VMULPS       Z23, Z22, Z22
 	VMOVUPS      Z22, (R12)
-	IMUL3Q       $0x00000007, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000007, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x07, 80(SP)
-	JMP          panels132Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels132Done
 
 panels132Rows8:
 	// 8 rows × 16 columns.
@@ -8624,14 +8461,20 @@ group137:
 	VCVTDQ2PS    Z23, Z23
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
-	IMUL3Q       $0x00000008, R9, AX
-	ADDQ         AX, 40(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000008, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x08, 80(SP)
-	JMP          panels132Tiles
+	MOVQ         $0x00000008, BX
+
+panels132Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  104(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 40(SP)
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels132Tiles
 
 panels132Next:
 	ADDQ   $0x40, 32(SP)
@@ -8873,12 +8716,8 @@ begun143:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels141Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels141Done
 
 panels141Rows2:
 	MOVQ 152(SP), R11
@@ -9081,12 +8920,16 @@ begun145:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels141Tiles
+	MOVQ         $0x00000002, BX
+
+panels141Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels141Tiles
 
 panels141Next:
 	ADDQ   $0x00000200, 32(SP)
@@ -9216,12 +9059,8 @@ begun148:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels146Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels146Done
 
 panels146Rows2:
 	MOVQ 152(SP), R11
@@ -9346,12 +9185,8 @@ begun150:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels146Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels146Done
 
 panels146Rows3:
 	MOVQ 152(SP), R11
@@ -9511,12 +9346,8 @@ begun152:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels146Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels146Done
 
 panels146Rows4:
 	MOVQ 152(SP), R11
@@ -9714,12 +9545,16 @@ begun154:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels146Tiles
+	MOVQ         $0x00000004, BX
+
+panels146Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels146Tiles
 
 panels146Next:
 	ADDQ   $0x00000100, 32(SP)
@@ -9840,12 +9675,8 @@ begun158:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels155Done
 
 panels155Rows2:
 	MOVQ 152(SP), R11
@@ -9934,12 +9765,8 @@ begun161:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels155Done
 
 panels155Rows3:
 	MOVQ 152(SP), R11
@@ -10049,12 +9876,8 @@ begun164:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels155Done
 
 panels155Rows4:
 	MOVQ 152(SP), R11
@@ -10188,12 +10011,8 @@ begun167:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels155Done
 
 panels155Rows5:
 	MOVQ 152(SP), R11
@@ -10348,12 +10167,8 @@ begun170:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels155Done
 
 panels155Rows6:
 	MOVQ 152(SP), R11
@@ -10529,12 +10344,8 @@ begun173:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels155Done
 
 panels155Rows7:
 	MOVQ 152(SP), R11
@@ -10734,12 +10545,8 @@ begun176:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels155Done
 
 panels155Rows8:
 	MOVQ 152(SP), R11
@@ -10960,12 +10767,8 @@ begun179:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x00000008, BX
+	JMP          panels155Done
 
 panels155Rows12:
 	// 12 rows × 32 columns.
@@ -11263,12 +11066,16 @@ begun181:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000c, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels155Tiles
+	MOVQ         $0x0000000c, BX
+
+panels155Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels155Tiles
 
 panels155Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -11364,12 +11171,8 @@ begun184:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x01, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels182Done
 
 panels182Rows2:
 	// 2 rows × 16 columns.
@@ -11430,12 +11233,8 @@ begun186:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x02, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels182Done
 
 panels182Rows3:
 	// 3 rows × 16 columns.
@@ -11510,12 +11309,8 @@ begun188:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x03, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels182Done
 
 panels182Rows4:
 	// 4 rows × 16 columns.
@@ -11607,12 +11402,8 @@ begun190:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x04, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels182Done
 
 panels182Rows5:
 	// 5 rows × 16 columns.
@@ -11718,12 +11509,8 @@ begun192:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x05, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels182Done
 
 panels182Rows6:
 	// 6 rows × 16 columns.
@@ -11843,12 +11630,8 @@ begun194:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x06, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels182Done
 
 panels182Rows7:
 	// 7 rows × 16 columns.
@@ -11985,12 +11768,8 @@ begun196:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x07, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels182Done
 
 panels182Rows8:
 	// 8 rows × 16 columns.
@@ -12141,12 +11920,16 @@ begun198:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 24(SP), AX
-	ADDQ         AX, 8(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	SUBQ         $0x08, 80(SP)
-	JMP          panels182Tiles
+	MOVQ         $0x00000008, BX
+
+panels182Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels182Tiles
 
 panels182Next:
 	ADDQ   $0x40, 32(SP)
@@ -12306,12 +12089,8 @@ begun202:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000001, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x01, 80(SP)
-	JMP          panels200Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels200Done
 
 panels200Rows2:
 	MOVQ 152(SP), R11
@@ -12415,12 +12194,8 @@ begun204:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000002, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x02, 80(SP)
-	JMP          panels200Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels200Done
 
 panels200Rows3:
 	MOVQ 152(SP), R11
@@ -12554,12 +12329,8 @@ begun206:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000003, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x03, 80(SP)
-	JMP          panels200Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels200Done
 
 panels200Rows4:
 	MOVQ 152(SP), R11
@@ -12726,12 +12497,17 @@ begun208:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels200Tiles
+	MOVQ         $0x00000004, BX
+
+panels200Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels200Tiles
 
 panels200Next:
 	ADDQ   $0x00000100, 32(SP)
@@ -12844,12 +12620,8 @@ begun212:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000001, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x01, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels209Done
 
 panels209Rows2:
 	MOVQ 152(SP), R11
@@ -12927,12 +12699,8 @@ begun215:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000002, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x02, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels209Done
 
 panels209Rows3:
 	MOVQ 152(SP), R11
@@ -13028,12 +12796,8 @@ begun218:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000003, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x03, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels209Done
 
 panels209Rows4:
 	MOVQ 152(SP), R11
@@ -13150,12 +12914,8 @@ begun221:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels209Done
 
 panels209Rows5:
 	MOVQ 152(SP), R11
@@ -13290,12 +13050,8 @@ begun224:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000005, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x05, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels209Done
 
 panels209Rows6:
 	MOVQ 152(SP), R11
@@ -13448,12 +13204,8 @@ begun227:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000006, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x06, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels209Done
 
 panels209Rows7:
 	MOVQ 152(SP), R11
@@ -13627,12 +13379,8 @@ begun230:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000007, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x07, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels209Done
 
 panels209Rows8:
 	MOVQ 152(SP), R11
@@ -13824,12 +13572,8 @@ begun233:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000008, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x08, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x00000008, BX
+	JMP          panels209Done
 
 panels209Rows12:
 	// 12 rows × 32 columns.
@@ -14086,12 +13830,17 @@ begun235:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x0000000c, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x0000000c, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x0c, 80(SP)
-	JMP          panels209Tiles
+	MOVQ         $0x0000000c, BX
+
+panels209Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels209Tiles
 
 panels209Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -14183,12 +13932,8 @@ begun238:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000001, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000001, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x01, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels236Done
 
 panels236Rows2:
 	// 2 rows × 16 columns.
@@ -14243,12 +13988,8 @@ begun240:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000002, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000002, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x02, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000002, BX
+	JMP          panels236Done
 
 panels236Rows3:
 	// 3 rows × 16 columns.
@@ -14315,12 +14056,8 @@ begun242:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000003, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000003, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x03, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000003, BX
+	JMP          panels236Done
 
 panels236Rows4:
 	// 4 rows × 16 columns.
@@ -14402,12 +14139,8 @@ begun244:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000004, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000004, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x04, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000004, BX
+	JMP          panels236Done
 
 panels236Rows5:
 	// 5 rows × 16 columns.
@@ -14501,12 +14234,8 @@ begun246:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000005, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000005, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x05, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000005, BX
+	JMP          panels236Done
 
 panels236Rows6:
 	// 6 rows × 16 columns.
@@ -14612,12 +14341,8 @@ begun248:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000006, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000006, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x06, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000006, BX
+	JMP          panels236Done
 
 panels236Rows7:
 	// 7 rows × 16 columns.
@@ -14738,12 +14463,8 @@ begun250:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000007, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000007, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x07, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000007, BX
+	JMP          panels236Done
 
 panels236Rows8:
 	// 8 rows × 16 columns.
@@ -14876,12 +14597,17 @@ begun252:
 	ADDQ         DX, DI
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
-	IMUL3Q       $0x00000008, 96(SP), AX
-	ADDQ         AX, SI
-	IMUL3Q       $0x00000008, 112(SP), AX
-	ADDQ         AX, 144(SP)
-	SUBQ         $0x08, 80(SP)
-	JMP          panels236Tiles
+	MOVQ         $0x00000008, BX
+
+panels236Done:
+	SUBQ  BX, 80(SP)
+	MOVQ  96(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, SI
+	MOVQ  112(SP), AX
+	IMULQ BX, AX
+	ADDQ  AX, 144(SP)
+	JMP   panels236Tiles
 
 panels236Next:
 	ADDQ   $0x40, 32(SP)

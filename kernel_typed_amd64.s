@@ -212,20 +212,8 @@ loop6Step3:
 	VMOVUPS      Y6, 192(DI)
 	VMOVUPS      Y7, 224(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile7
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
-
-laterTile7:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels5Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels5Done
 
 loop6Zero:
 	VXORPS Y0, Y0, Y0
@@ -250,6 +238,23 @@ loop6Part:
 	JB   loop6Step3
 	JE   loop6Step2
 	JMP  loop6Step1
+
+panels5Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile7
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile7:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels5Tiles
 
 panels5Next:
 	ADDQ   $0x00000100, 32(SP)
@@ -368,20 +373,8 @@ loop9Step3:
 	VMOVUPS      Y2, 64(DI)
 	VMOVUPS      Y3, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile10
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
-
-laterTile10:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels8Tiles
+	MOVQ         $0x00000001, BX
+	JMP          panels8Done
 
 loop9Zero:
 	VXORPS Y0, Y0, Y0
@@ -407,7 +400,7 @@ panels8Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop11Zero
+	JNE          loop10Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -421,15 +414,15 @@ panels8Rows2:
 	VMULPS       64(AX), Y14, Y6
 	VMULPS       96(AX), Y14, Y7
 
-loop11Begun:
+loop10Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop11Part
+	JNE   loop10Part
 
-loop11:
+loop10:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
@@ -447,7 +440,7 @@ loop11:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop11Step1:
+loop10Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -465,7 +458,7 @@ loop11Step1:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop11Step2:
+loop10Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
@@ -483,7 +476,7 @@ loop11Step2:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop11Step3:
+loop10Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -503,7 +496,7 @@ loop11Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop11
+	JG           loop10
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, 64(DI)
@@ -514,22 +507,10 @@ loop11Step3:
 	VMOVUPS      Y6, 64(DI)
 	VMOVUPS      Y7, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile12
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels8Done
 
-laterTile12:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels8Tiles
-
-loop11Zero:
+loop10Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -538,9 +519,9 @@ loop11Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop11Begun
+	JMP    loop10Begun
 
-loop11Part:
+loop10Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -549,15 +530,15 @@ loop11Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop11Step3
-	JE   loop11Step2
-	JMP  loop11Step1
+	JB   loop10Step3
+	JE   loop10Step2
+	JMP  loop10Step1
 
 panels8Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop13Zero
+	JNE          loop11Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -577,15 +558,15 @@ panels8Rows3:
 	VMULPS       64(AX), Y14, Y10
 	VMULPS       96(AX), Y14, Y11
 
-loop13Begun:
+loop11Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop13Part
+	JNE   loop11Part
 
-loop13:
+loop11:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -611,7 +592,7 @@ loop13:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop13Step1:
+loop11Step1:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -637,7 +618,7 @@ loop13Step1:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop13Step2:
+loop11Step2:
 	PREFETCHT0   128(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -663,7 +644,7 @@ loop13Step2:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop13Step3:
+loop11Step3:
 	PREFETCHT0   192(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -691,7 +672,7 @@ loop13Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop13
+	JG           loop11
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, 64(DI)
@@ -707,22 +688,10 @@ loop13Step3:
 	VMOVUPS      Y10, 64(DI)
 	VMOVUPS      Y11, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile14
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels8Done
 
-laterTile14:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels8Tiles
-
-loop13Zero:
+loop11Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -735,9 +704,9 @@ loop13Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop13Begun
+	JMP    loop11Begun
 
-loop13Part:
+loop11Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -746,9 +715,26 @@ loop13Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop13Step3
-	JE   loop13Step2
-	JMP  loop13Step1
+	JB   loop11Step3
+	JE   loop11Step2
+	JMP  loop11Step1
+
+panels8Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile12
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile12:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels8Tiles
 
 panels8Next:
 	ADDQ   $0x00000080, 32(SP)
@@ -758,9 +744,9 @@ panels8Next:
 	JMP    panels8
 
 panels8End:
-panels15:
+panels13:
 	CMPQ 56(SP), $0x01
-	JL   panels15End
+	JL   panels13End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -770,47 +756,47 @@ panels15:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels15Tiles:
+panels13Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0b
-	JGE  panels15Rows6
+	JGE  panels13Rows6
 	CMPQ CX, $0x09
-	JGE  panels15Rows5
+	JGE  panels13Rows5
 	CMPQ CX, $0x07
-	JGE  panels15Rows4
+	JGE  panels13Rows4
 	CMPQ CX, $0x06
-	JGE  panels15Rows6
+	JGE  panels13Rows6
 	CMPQ CX, $0x05
-	JGE  panels15Rows5
+	JGE  panels13Rows5
 	CMPQ CX, $0x04
-	JGE  panels15Rows4
+	JGE  panels13Rows4
 	CMPQ CX, $0x03
-	JGE  panels15Rows3
+	JGE  panels13Rows3
 	CMPQ CX, $0x02
-	JGE  panels15Rows2
+	JGE  panels13Rows2
 	CMPQ CX, $0x01
-	JGE  panels15Rows1
-	JMP  panels15Next
+	JGE  panels13Rows1
+	JMP  panels13Next
 
-panels15Rows1:
+panels13Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop16Zero
+	JNE          loop14Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
 	VMULPS       32(AX), Y14, Y1
 
-loop16Begun:
+loop14Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop16Part
+	JNE   loop14Part
 
-loop16:
+loop14:
 	VBROADCASTSS (AX), Y4
 	VCVTPH2PS    (BX), Y2
 	VCVTPH2PS    16(BX), Y3
@@ -818,7 +804,7 @@ loop16:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop16Step1:
+loop14Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y4
 	VCVTPH2PS    (BX), Y2
@@ -827,7 +813,7 @@ loop16Step1:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop16Step2:
+loop14Step2:
 	VBROADCASTSS 8(AX), Y4
 	VCVTPH2PS    (BX), Y2
 	VCVTPH2PS    16(BX), Y3
@@ -835,7 +821,7 @@ loop16Step2:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop16Step3:
+loop14Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y4
 	VCVTPH2PS    (BX), Y2
@@ -846,31 +832,19 @@ loop16Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop16
+	JG           loop14
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile17
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000001, BX
+	JMP          panels13Done
 
-laterTile17:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels15Tiles
-
-loop16Zero:
+loop14Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	JMP    loop16Begun
+	JMP    loop14Begun
 
-loop16Part:
+loop14Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -879,15 +853,15 @@ loop16Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop16Step3
-	JE   loop16Step2
-	JMP  loop16Step1
+	JB   loop14Step3
+	JE   loop14Step2
+	JMP  loop14Step1
 
-panels15Rows2:
+panels13Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop18Zero
+	JNE          loop15Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -897,15 +871,15 @@ panels15Rows2:
 	VMULPS       (AX), Y14, Y2
 	VMULPS       32(AX), Y14, Y3
 
-loop18Begun:
+loop15Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop18Part
+	JNE   loop15Part
 
-loop18:
+loop15:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VCVTPH2PS    (BX), Y4
@@ -916,7 +890,7 @@ loop18:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop18Step1:
+loop15Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
@@ -928,7 +902,7 @@ loop18Step1:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop18Step2:
+loop15Step2:
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VCVTPH2PS    (BX), Y4
@@ -939,7 +913,7 @@ loop18Step2:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop18Step3:
+loop15Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -953,36 +927,24 @@ loop18Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop18
+	JG           loop15
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y2, (DI)
 	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile19
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels13Done
 
-laterTile19:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels15Tiles
-
-loop18Zero:
+loop15Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	JMP    loop18Begun
+	JMP    loop15Begun
 
-loop18Part:
+loop15Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -991,15 +953,15 @@ loop18Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop18Step3
-	JE   loop18Step2
-	JMP  loop18Step1
+	JB   loop15Step3
+	JE   loop15Step2
+	JMP  loop15Step1
 
-panels15Rows3:
+panels13Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop20Zero
+	JNE          loop16Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -1013,15 +975,15 @@ panels15Rows3:
 	VMULPS       (AX), Y14, Y4
 	VMULPS       32(AX), Y14, Y5
 
-loop20Begun:
+loop16Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop20Part
+	JNE   loop16Part
 
-loop20:
+loop16:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -1035,7 +997,7 @@ loop20:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop20Step1:
+loop16Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
@@ -1050,7 +1012,7 @@ loop20Step1:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop20Step2:
+loop16Step2:
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -1064,7 +1026,7 @@ loop20Step2:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop20Step3:
+loop16Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -1081,7 +1043,7 @@ loop20Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop20
+	JG           loop16
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -1091,31 +1053,19 @@ loop20Step3:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile21
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels13Done
 
-laterTile21:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels15Tiles
-
-loop20Zero:
+loop16Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	JMP    loop20Begun
+	JMP    loop16Begun
 
-loop20Part:
+loop16Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -1124,15 +1074,15 @@ loop20Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop20Step3
-	JE   loop20Step2
-	JMP  loop20Step1
+	JB   loop16Step3
+	JE   loop16Step2
+	JMP  loop16Step1
 
-panels15Rows4:
+panels13Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop22Zero
+	JNE          loop17Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -1150,7 +1100,7 @@ panels15Rows4:
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
 
-loop22Begun:
+loop17Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -1158,9 +1108,9 @@ loop22Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop22Part
+	JNE   loop17Part
 
-loop22:
+loop17:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -1177,7 +1127,7 @@ loop22:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop22Step1:
+loop17Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -1195,7 +1145,7 @@ loop22Step1:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop22Step2:
+loop17Step2:
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -1212,7 +1162,7 @@ loop22Step2:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop22Step3:
+loop17Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -1233,7 +1183,7 @@ loop22Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop22
+	JG           loop17
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -1246,22 +1196,10 @@ loop22Step3:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile23
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels13Done
 
-laterTile23:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels15Tiles
-
-loop22Zero:
+loop17Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1270,9 +1208,9 @@ loop22Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop22Begun
+	JMP    loop17Begun
 
-loop22Part:
+loop17Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -1282,15 +1220,15 @@ loop22Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop22Step3
-	JE   loop22Step2
-	JMP  loop22Step1
+	JB   loop17Step3
+	JE   loop17Step2
+	JMP  loop17Step1
 
-panels15Rows5:
+panels13Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop24Zero
+	JNE          loop18Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -1312,7 +1250,7 @@ panels15Rows5:
 	VMULPS       (AX), Y14, Y8
 	VMULPS       32(AX), Y14, Y9
 
-loop24Begun:
+loop18Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -1320,9 +1258,9 @@ loop24Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop24Part
+	JNE   loop18Part
 
-loop24:
+loop18:
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -1342,7 +1280,7 @@ loop24:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop24Step1:
+loop18Step1:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
@@ -1363,7 +1301,7 @@ loop24Step1:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop24Step2:
+loop18Step2:
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
 	VBROADCASTSS 8(AX), Y12
@@ -1383,7 +1321,7 @@ loop24Step2:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop24Step3:
+loop18Step3:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y10
 	VCVTPH2PS    16(BX), Y11
@@ -1407,7 +1345,7 @@ loop24Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop24
+	JG           loop18
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -1423,22 +1361,10 @@ loop24Step3:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile25
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000005, BX
+	JMP          panels13Done
 
-laterTile25:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels15Tiles
-
-loop24Zero:
+loop18Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1449,9 +1375,9 @@ loop24Zero:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	JMP    loop24Begun
+	JMP    loop18Begun
 
-loop24Part:
+loop18Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -1461,15 +1387,15 @@ loop24Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop24Step3
-	JE   loop24Step2
-	JMP  loop24Step1
+	JB   loop18Step3
+	JE   loop18Step2
+	JMP  loop18Step1
 
-panels15Rows6:
+panels13Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop26Zero
+	JNE          loop19Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -1495,7 +1421,7 @@ panels15Rows6:
 	VMULPS       (AX), Y14, Y10
 	VMULPS       32(AX), Y14, Y11
 
-loop26Begun:
+loop19Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -1503,9 +1429,9 @@ loop26Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop26Part
+	JNE   loop19Part
 
-loop26:
+loop19:
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -1528,7 +1454,7 @@ loop26:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop26Step1:
+loop19Step1:
 	PREFETCHT0   (R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -1552,7 +1478,7 @@ loop26Step1:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop26Step2:
+loop19Step2:
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
 	VBROADCASTSS 8(AX), Y14
@@ -1575,7 +1501,7 @@ loop26Step2:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop26Step3:
+loop19Step3:
 	PREFETCHT0   64(R12)
 	VCVTPH2PS    (BX), Y12
 	VCVTPH2PS    16(BX), Y13
@@ -1602,7 +1528,7 @@ loop26Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop26
+	JG           loop19
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -1621,22 +1547,10 @@ loop26Step3:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile27
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000006, BX
+	JMP          panels13Done
 
-laterTile27:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels15Tiles
-
-loop26Zero:
+loop19Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1649,9 +1563,9 @@ loop26Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop26Begun
+	JMP    loop19Begun
 
-loop26Part:
+loop19Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -1661,18 +1575,35 @@ loop26Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop26Step3
-	JE   loop26Step2
-	JMP  loop26Step1
+	JB   loop19Step3
+	JE   loop19Step2
+	JMP  loop19Step1
 
-panels15Next:
+panels13Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile20
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile20:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels13Tiles
+
+panels13Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels15
+	JMP    panels13
 
-panels15End:
+panels13End:
 	VZEROUPPER
 	RET
 
@@ -1838,24 +1769,24 @@ TEXT ·accumulateF16AVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used28
+	JE   used21
 	LEAQ zeros<>+0(SB), AX
 
-used28:
+used21:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors30
+	JNE   noFactors23
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors29
+	JNE   factors22
 
-noFactors30:
+noFactors23:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors29:
+factors22:
 	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
 	MOVQ    AX, 80(SP)
@@ -1870,18 +1801,18 @@ factors29:
 	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
-	JG      few31
+	JG      few24
 	MOVQ    40(BX), AX
 
-few31:
+few24:
 	ADDQ 48(SP), AX
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x04
-	JG   panels32End
+	JG   panels25End
 
-panels32:
+panels25:
 	CMPQ 56(SP), $0x04
-	JL   panels32End
+	JL   panels25End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -1891,25 +1822,25 @@ panels32:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels32Tiles:
+panels25Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels32Rows4
+	JGE  panels25Rows4
 	CMPQ CX, $0x05
-	JGE  panels32Rows3
+	JGE  panels25Rows3
 	CMPQ CX, $0x04
-	JGE  panels32Rows4
+	JGE  panels25Rows4
 	CMPQ CX, $0x03
-	JGE  panels32Rows3
+	JGE  panels25Rows3
 	CMPQ CX, $0x02
-	JGE  panels32Rows2
-	JMP  panels32Next
+	JGE  panels25Rows2
+	JMP  panels25Next
 
-panels32Rows2:
+panels25Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop33Zero
+	JNE          loop26Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -1923,16 +1854,16 @@ panels32Rows2:
 	VMULPS       128(AX), Z12, Z22
 	VMULPS       192(AX), Z12, Z23
 
-loop33Begun:
+loop26Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	LEAQ  (BX)(R11*1), DX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop33Part
+	JNE   loop26Part
 
-loop33:
+loop26:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z25
@@ -1952,7 +1883,7 @@ loop33:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop33Step1:
+loop26Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z25
@@ -1972,7 +1903,7 @@ loop33Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop33Step2:
+loop26Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z25
@@ -1992,7 +1923,7 @@ loop33Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop33Step3:
+loop26Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z25
@@ -2014,7 +1945,7 @@ loop33Step3:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop33
+	JG           loop26
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -2025,22 +1956,10 @@ loop33Step3:
 	VMOVUPS      Z22, 128(DI)
 	VMOVUPS      Z23, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile34
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels25Done
 
-laterTile34:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels32Tiles
-
-loop33Zero:
+loop26Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2049,9 +1968,9 @@ loop33Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop33Begun
+	JMP    loop26Begun
 
-loop33Part:
+loop26Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2060,15 +1979,15 @@ loop33Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop33Step3
-	JE   loop33Step2
-	JMP  loop33Step1
+	JB   loop26Step3
+	JE   loop26Step2
+	JMP  loop26Step1
 
-panels32Rows3:
+panels25Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop35Zero
+	JNE          loop27Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2088,16 +2007,16 @@ panels32Rows3:
 	VMULPS       128(AX), Z12, Z26
 	VMULPS       192(AX), Z12, Z27
 
-loop35Begun:
+loop27Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	LEAQ  (BX)(R11*1), DX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop35Part
+	JNE   loop27Part
 
-loop35:
+loop27:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z29
@@ -2122,7 +2041,7 @@ loop35:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop35Step1:
+loop27Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z29
@@ -2147,7 +2066,7 @@ loop35Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop35Step2:
+loop27Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z29
@@ -2172,7 +2091,7 @@ loop35Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop35Step3:
+loop27Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z29
@@ -2199,7 +2118,7 @@ loop35Step3:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop35
+	JG           loop27
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -2215,22 +2134,10 @@ loop35Step3:
 	VMOVUPS      Z26, 128(DI)
 	VMOVUPS      Z27, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile36
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels25Done
 
-laterTile36:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels32Tiles
-
-loop35Zero:
+loop27Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2243,9 +2150,9 @@ loop35Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop35Begun
+	JMP    loop27Begun
 
-loop35Part:
+loop27Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2254,15 +2161,15 @@ loop35Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop35Step3
-	JE   loop35Step2
-	JMP  loop35Step1
+	JB   loop27Step3
+	JE   loop27Step2
+	JMP  loop27Step1
 
-panels32Rows4:
+panels25Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop37Zero
+	JNE          loop28Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2288,7 +2195,7 @@ panels32Rows4:
 	VMULPS       128(AX), Z12, Z30
 	VMULPS       192(AX), Z12, Z31
 
-loop37Begun:
+loop28Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -2297,9 +2204,9 @@ loop37Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop37Part
+	JNE   loop28Part
 
-loop37:
+loop28:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z1
@@ -2329,7 +2236,7 @@ loop37:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop37Step1:
+loop28Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z1
@@ -2359,7 +2266,7 @@ loop37Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop37Step2:
+loop28Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z1
@@ -2389,7 +2296,7 @@ loop37Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop37Step3:
+loop28Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z1
@@ -2422,7 +2329,7 @@ loop37Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop37
+	JG           loop28
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -2443,22 +2350,10 @@ loop37Step3:
 	VMOVUPS      Z30, 128(DI)
 	VMOVUPS      Z31, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile38
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels25Done
 
-laterTile38:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels32Tiles
-
-loop37Zero:
+loop28Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2475,9 +2370,9 @@ loop37Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop37Begun
+	JMP    loop28Begun
 
-loop37Part:
+loop28Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2487,21 +2382,38 @@ loop37Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop37Step3
-	JE   loop37Step2
-	JMP  loop37Step1
+	JB   loop28Step3
+	JE   loop28Step2
+	JMP  loop28Step1
 
-panels32Next:
+panels25Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile29
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile29:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels25Tiles
+
+panels25Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x04, 56(SP)
-	JMP    panels32
+	JMP    panels25
 
-panels32End:
-panels39:
+panels25End:
+panels30:
 	CMPQ 56(SP), $0x02
-	JL   panels39End
+	JL   panels30End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -2511,37 +2423,37 @@ panels39:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels39Tiles:
+panels30Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0f
-	JGE  panels39Rows8
+	JGE  panels30Rows8
 	CMPQ CX, $0x0d
-	JGE  panels39Rows7
+	JGE  panels30Rows7
 	CMPQ CX, $0x0b
-	JGE  panels39Rows6
+	JGE  panels30Rows6
 	CMPQ CX, $0x09
-	JGE  panels39Rows5
+	JGE  panels30Rows5
 	CMPQ CX, $0x08
-	JGE  panels39Rows8
+	JGE  panels30Rows8
 	CMPQ CX, $0x07
-	JGE  panels39Rows7
+	JGE  panels30Rows7
 	CMPQ CX, $0x06
-	JGE  panels39Rows6
+	JGE  panels30Rows6
 	CMPQ CX, $0x05
-	JGE  panels39Rows5
+	JGE  panels30Rows5
 	CMPQ CX, $0x04
-	JGE  panels39Rows4
+	JGE  panels30Rows4
 	CMPQ CX, $0x03
-	JGE  panels39Rows3
+	JGE  panels30Rows3
 	CMPQ CX, $0x02
-	JGE  panels39Rows2
-	JMP  panels39Next
+	JGE  panels30Rows2
+	JMP  panels30Next
 
-panels39Rows2:
+panels30Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop40Zero
+	JNE          loop31Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2551,15 +2463,15 @@ panels39Rows2:
 	VMULPS       (AX), Z12, Z18
 	VMULPS       64(AX), Z12, Z19
 
-loop40Begun:
+loop31Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop40Part
+	JNE   loop31Part
 
-loop40:
+loop31:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
@@ -2571,7 +2483,7 @@ loop40:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop40Step1:
+loop31Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -2583,7 +2495,7 @@ loop40Step1:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop40Step2:
+loop31Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
@@ -2595,7 +2507,7 @@ loop40Step2:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop40Step3:
+loop31Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -2609,36 +2521,24 @@ loop40Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop40
+	JG           loop31
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z18, (DI)
 	VMOVUPS      Z19, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile41
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels30Done
 
-laterTile41:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels39Tiles
-
-loop40Zero:
+loop31Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop40Begun
+	JMP    loop31Begun
 
-loop40Part:
+loop31Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2647,15 +2547,15 @@ loop40Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop40Step3
-	JE   loop40Step2
-	JMP  loop40Step1
+	JB   loop31Step3
+	JE   loop31Step2
+	JMP  loop31Step1
 
-panels39Rows3:
+panels30Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop42Zero
+	JNE          loop32Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2669,15 +2569,15 @@ panels39Rows3:
 	VMULPS       (AX), Z12, Z20
 	VMULPS       64(AX), Z12, Z21
 
-loop42Begun:
+loop32Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop42Part
+	JNE   loop32Part
 
-loop42:
+loop32:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
@@ -2692,7 +2592,7 @@ loop42:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop42Step1:
+loop32Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -2707,7 +2607,7 @@ loop42Step1:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop42Step2:
+loop32Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
@@ -2722,7 +2622,7 @@ loop42Step2:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop42Step3:
+loop32Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -2739,7 +2639,7 @@ loop42Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop42
+	JG           loop32
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -2749,31 +2649,19 @@ loop42Step3:
 	VMOVUPS      Z20, (DI)
 	VMOVUPS      Z21, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile43
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels30Done
 
-laterTile43:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels39Tiles
-
-loop42Zero:
+loop32Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	JMP    loop42Begun
+	JMP    loop32Begun
 
-loop42Part:
+loop32Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2782,15 +2670,15 @@ loop42Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop42Step3
-	JE   loop42Step2
-	JMP  loop42Step1
+	JB   loop32Step3
+	JE   loop32Step2
+	JMP  loop32Step1
 
-panels39Rows4:
+panels30Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop44Zero
+	JNE          loop33Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2808,7 +2696,7 @@ panels39Rows4:
 	VMULPS       (AX), Z12, Z22
 	VMULPS       64(AX), Z12, Z23
 
-loop44Begun:
+loop33Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -2816,9 +2704,9 @@ loop44Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop44Part
+	JNE   loop33Part
 
-loop44:
+loop33:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -2836,7 +2724,7 @@ loop44:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop44Step1:
+loop33Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -2854,7 +2742,7 @@ loop44Step1:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop44Step2:
+loop33Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -2872,7 +2760,7 @@ loop44Step2:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop44Step3:
+loop33Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -2893,7 +2781,7 @@ loop44Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop44
+	JG           loop33
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -2906,22 +2794,10 @@ loop44Step3:
 	VMOVUPS      Z22, (DI)
 	VMOVUPS      Z23, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile45
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels30Done
 
-laterTile45:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels39Tiles
-
-loop44Zero:
+loop33Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2930,9 +2806,9 @@ loop44Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop44Begun
+	JMP    loop33Begun
 
-loop44Part:
+loop33Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -2942,15 +2818,15 @@ loop44Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop44Step3
-	JE   loop44Step2
-	JMP  loop44Step1
+	JB   loop33Step3
+	JE   loop33Step2
+	JMP  loop33Step1
 
-panels39Rows5:
+panels30Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop46Zero
+	JNE          loop34Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -2972,7 +2848,7 @@ panels39Rows5:
 	VMULPS       (AX), Z12, Z24
 	VMULPS       64(AX), Z12, Z25
 
-loop46Begun:
+loop34Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -2980,9 +2856,9 @@ loop46Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop46Part
+	JNE   loop34Part
 
-loop46:
+loop34:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
@@ -3003,7 +2879,7 @@ loop46:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop46Step1:
+loop34Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -3024,7 +2900,7 @@ loop46Step1:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop46Step2:
+loop34Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
@@ -3045,7 +2921,7 @@ loop46Step2:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop46Step3:
+loop34Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -3069,7 +2945,7 @@ loop46Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop46
+	JG           loop34
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -3085,22 +2961,10 @@ loop46Step3:
 	VMOVUPS      Z24, (DI)
 	VMOVUPS      Z25, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile47
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000005, BX
+	JMP          panels30Done
 
-laterTile47:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels39Tiles
-
-loop46Zero:
+loop34Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3111,9 +2975,9 @@ loop46Zero:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	JMP    loop46Begun
+	JMP    loop34Begun
 
-loop46Part:
+loop34Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -3123,15 +2987,15 @@ loop46Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop46Step3
-	JE   loop46Step2
-	JMP  loop46Step1
+	JB   loop34Step3
+	JE   loop34Step2
+	JMP  loop34Step1
 
-panels39Rows6:
+panels30Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop48Zero
+	JNE          loop35Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -3157,7 +3021,7 @@ panels39Rows6:
 	VMULPS       (AX), Z12, Z26
 	VMULPS       64(AX), Z12, Z27
 
-loop48Begun:
+loop35Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -3165,9 +3029,9 @@ loop48Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop48Part
+	JNE   loop35Part
 
-loop48:
+loop35:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -3191,7 +3055,7 @@ loop48:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop48Step1:
+loop35Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -3215,7 +3079,7 @@ loop48Step1:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop48Step2:
+loop35Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -3239,7 +3103,7 @@ loop48Step2:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop48Step3:
+loop35Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -3266,7 +3130,7 @@ loop48Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop48
+	JG           loop35
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -3285,22 +3149,10 @@ loop48Step3:
 	VMOVUPS      Z26, (DI)
 	VMOVUPS      Z27, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile49
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000006, BX
+	JMP          panels30Done
 
-laterTile49:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels39Tiles
-
-loop48Zero:
+loop35Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3313,9 +3165,9 @@ loop48Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop48Begun
+	JMP    loop35Begun
 
-loop48Part:
+loop35Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -3325,15 +3177,15 @@ loop48Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop48Step3
-	JE   loop48Step2
-	JMP  loop48Step1
+	JB   loop35Step3
+	JE   loop35Step2
+	JMP  loop35Step1
 
-panels39Rows7:
+panels30Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop50Zero
+	JNE          loop36Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -3363,7 +3215,7 @@ panels39Rows7:
 	VMULPS       (AX), Z12, Z28
 	VMULPS       64(AX), Z12, Z29
 
-loop50Begun:
+loop36Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -3373,9 +3225,9 @@ loop50Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop50Part
+	JNE   loop36Part
 
-loop50:
+loop36:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
@@ -3402,7 +3254,7 @@ loop50:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop50Step1:
+loop36Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -3429,7 +3281,7 @@ loop50Step1:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop50Step2:
+loop36Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
@@ -3456,7 +3308,7 @@ loop50Step2:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop50Step3:
+loop36Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -3487,7 +3339,7 @@ loop50Step3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop50
+	JG           loop36
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -3509,22 +3361,10 @@ loop50Step3:
 	VMOVUPS      Z28, (DI)
 	VMOVUPS      Z29, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile51
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000007, BX
+	JMP          panels30Done
 
-laterTile51:
-	IMUL3Q $0x00000007, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000007, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x07, 72(SP)
-	JMP    panels39Tiles
-
-loop50Zero:
+loop36Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3539,9 +3379,9 @@ loop50Zero:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	JMP    loop50Begun
+	JMP    loop36Begun
 
-loop50Part:
+loop36Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -3552,15 +3392,15 @@ loop50Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop50Step3
-	JE   loop50Step2
-	JMP  loop50Step1
+	JB   loop36Step3
+	JE   loop36Step2
+	JMP  loop36Step1
 
-panels39Rows8:
+panels30Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop52Zero
+	JNE          loop37Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -3594,7 +3434,7 @@ panels39Rows8:
 	VMULPS       (AX), Z12, Z30
 	VMULPS       64(AX), Z12, Z31
 
-loop52Begun:
+loop37Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -3604,9 +3444,9 @@ loop52Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop52Part
+	JNE   loop37Part
 
-loop52:
+loop37:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -3636,7 +3476,7 @@ loop52:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop52Step1:
+loop37Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -3666,7 +3506,7 @@ loop52Step1:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop52Step2:
+loop37Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -3696,7 +3536,7 @@ loop52Step2:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop52Step3:
+loop37Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -3730,7 +3570,7 @@ loop52Step3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop52
+	JG           loop37
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -3755,22 +3595,10 @@ loop52Step3:
 	VMOVUPS      Z30, (DI)
 	VMOVUPS      Z31, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile53
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000008, BX
+	JMP          panels30Done
 
-laterTile53:
-	IMUL3Q $0x00000008, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000008, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x08, 72(SP)
-	JMP    panels39Tiles
-
-loop52Zero:
+loop37Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -3787,9 +3615,9 @@ loop52Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop52Begun
+	JMP    loop37Begun
 
-loop52Part:
+loop37Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -3800,21 +3628,38 @@ loop52Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop52Step3
-	JE   loop52Step2
-	JMP  loop52Step1
+	JB   loop37Step3
+	JE   loop37Step2
+	JMP  loop37Step1
 
-panels39Next:
+panels30Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile38
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile38:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels30Tiles
+
+panels30Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x02, 56(SP)
-	JMP    panels39
+	JMP    panels30
 
-panels39End:
-panels54:
+panels30End:
+panels39:
 	CMPQ 56(SP), $0x01
-	JL   panels54End
+	JL   panels39End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -3824,25 +3669,25 @@ panels54:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels54Tiles:
+panels39Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels54Rows4
+	JGE  panels39Rows4
 	CMPQ CX, $0x05
-	JGE  panels54Rows3
+	JGE  panels39Rows3
 	CMPQ CX, $0x04
-	JGE  panels54Rows4
+	JGE  panels39Rows4
 	CMPQ CX, $0x03
-	JGE  panels54Rows3
+	JGE  panels39Rows3
 	CMPQ CX, $0x02
-	JGE  panels54Rows2
-	JMP  panels54Next
+	JGE  panels39Rows2
+	JMP  panels39Next
 
-panels54Rows2:
+panels39Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop55Zero
+	JNE          loop40Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -3850,15 +3695,15 @@ panels54Rows2:
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX), Z12, Z17
 
-loop55Begun:
+loop40Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop55Part
+	JNE   loop40Part
 
-loop55:
+loop40:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VCVTPH2PS    (BX), Z18
@@ -3866,7 +3711,7 @@ loop55:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop55Step1:
+loop40Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
@@ -3875,7 +3720,7 @@ loop55Step1:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop55Step2:
+loop40Step2:
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VCVTPH2PS    (BX), Z18
@@ -3883,7 +3728,7 @@ loop55Step2:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop55Step3:
+loop40Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -3894,32 +3739,20 @@ loop55Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop55
+	JG           loop40
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile56
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels39Done
 
-laterTile56:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels54Tiles
-
-loop55Zero:
+loop40Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	JMP    loop55Begun
+	JMP    loop40Begun
 
-loop55Part:
+loop40Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -3928,15 +3761,15 @@ loop55Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop55Step3
-	JE   loop55Step2
-	JMP  loop55Step1
+	JB   loop40Step3
+	JE   loop40Step2
+	JMP  loop40Step1
 
-panels54Rows3:
+panels39Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop57Zero
+	JNE          loop41Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -3947,15 +3780,15 @@ panels54Rows3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX), Z12, Z18
 
-loop57Begun:
+loop41Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop57Part
+	JNE   loop41Part
 
-loop57:
+loop41:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -3965,7 +3798,7 @@ loop57:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop57Step1:
+loop41Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
@@ -3976,7 +3809,7 @@ loop57Step1:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop57Step2:
+loop41Step2:
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -3986,7 +3819,7 @@ loop57Step2:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop57Step3:
+loop41Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -3999,35 +3832,23 @@ loop57Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop57
+	JG           loop41
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z18, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile58
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels39Done
 
-laterTile58:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels54Tiles
-
-loop57Zero:
+loop41Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	JMP    loop57Begun
+	JMP    loop41Begun
 
-loop57Part:
+loop41Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -4036,15 +3857,15 @@ loop57Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop57Step3
-	JE   loop57Step2
-	JMP  loop57Step1
+	JB   loop41Step3
+	JE   loop41Step2
+	JMP  loop41Step1
 
-panels54Rows4:
+panels39Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop59Zero
+	JNE          loop42Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -4058,7 +3879,7 @@ panels54Rows4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (AX), Z12, Z19
 
-loop59Begun:
+loop42Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -4066,9 +3887,9 @@ loop59Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop59Part
+	JNE   loop42Part
 
-loop59:
+loop42:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -4080,7 +3901,7 @@ loop59:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop59Step1:
+loop42Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -4093,7 +3914,7 @@ loop59Step1:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop59Step2:
+loop42Step2:
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -4105,7 +3926,7 @@ loop59Step2:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop59Step3:
+loop42Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -4121,7 +3942,7 @@ loop59Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop59
+	JG           loop42
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
@@ -4130,29 +3951,17 @@ loop59Step3:
 	ADDQ         R8, DI
 	VMOVUPS      Z19, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile60
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels39Done
 
-laterTile60:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels54Tiles
-
-loop59Zero:
+loop42Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop59Begun
+	JMP    loop42Begun
 
-loop59Part:
+loop42Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -4162,18 +3971,35 @@ loop59Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop59Step3
-	JE   loop59Step2
-	JMP  loop59Step1
+	JB   loop42Step3
+	JE   loop42Step2
+	JMP  loop42Step1
 
-panels54Next:
+panels39Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile43
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile43:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels39Tiles
+
+panels39Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels54
+	JMP    panels39
 
-panels54End:
+panels39End:
 	VZEROUPPER
 	RET
 
@@ -4195,24 +4021,24 @@ TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used61
+	JE   used44
 	LEAQ zeros<>+0(SB), AX
 
-used61:
+used44:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors63
+	JNE   noFactors46
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors62
+	JNE   factors45
 
-noFactors63:
+noFactors46:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors62:
+factors45:
 	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
 	MOVQ    AX, 80(SP)
@@ -4227,20 +4053,20 @@ factors62:
 	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
-	JG      few64
+	JG      few47
 	MOVQ    40(BX), AX
 
-few64:
+few47:
 	ADDQ 48(SP), AX
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x01
-	JG   panels65End
+	JG   panels48End
 	CMPQ 112(SP), $0x00
-	JE   panels65End
+	JE   panels48End
 
-panels65:
+panels48:
 	CMPQ 56(SP), $0x04
-	JL   panels65End
+	JL   panels48End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -4250,17 +4076,17 @@ panels65:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels65Tiles:
+panels48Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x01
-	JGE  panels65Rows1
-	JMP  panels65Next
+	JGE  panels48Rows1
+	JMP  panels48Next
 
-panels65Rows1:
+panels48Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop66Zero
+	JNE          loop49Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -4288,16 +4114,16 @@ panels65Rows1:
 	VSHUFPS      $0x88, Y14, Y13, Y6
 	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-loop66Begun:
+loop49Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	LEAQ  (BX)(R11*1), DX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop66Part
+	JNE   loop49Part
 
-loop66:
+loop49:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Y10
@@ -4324,7 +4150,7 @@ loop66:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop66Step1:
+loop49Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Y10
@@ -4351,7 +4177,7 @@ loop66Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop66Step2:
+loop49Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Y10
@@ -4378,7 +4204,7 @@ loop66Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop66Step3:
+loop49Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Y10
@@ -4407,7 +4233,7 @@ loop66Step3:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop66
+	JG           loop49
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -4433,22 +4259,10 @@ loop66Step3:
 	VMOVUPS      Y6, 192(DI)
 	VMOVUPS      Y7, 224(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile67
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000001, BX
+	JMP          panels48Done
 
-laterTile67:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels65Tiles
-
-loop66Zero:
+loop49Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4457,9 +4271,9 @@ loop66Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop66Begun
+	JMP    loop49Begun
 
-loop66Part:
+loop49Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -4468,24 +4282,41 @@ loop66Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop66Step3
-	JE   loop66Step2
-	JMP  loop66Step1
+	JB   loop49Step3
+	JE   loop49Step2
+	JMP  loop49Step1
 
-panels65Next:
+panels48Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile50
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile50:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels48Tiles
+
+panels48Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x04, 56(SP)
-	JMP    panels65
+	JMP    panels48
 
-panels65End:
+panels48End:
 	CMPQ 64(SP), $0x03
-	JG   panels68End
+	JG   panels51End
 
-panels68:
+panels51:
 	CMPQ 56(SP), $0x02
-	JL   panels68End
+	JL   panels51End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -4495,25 +4326,25 @@ panels68:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels68Tiles:
+panels51Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x05
-	JGE  panels68Rows3
+	JGE  panels51Rows3
 	CMPQ CX, $0x04
-	JGE  panels68Rows2
+	JGE  panels51Rows2
 	CMPQ CX, $0x03
-	JGE  panels68Rows3
+	JGE  panels51Rows3
 	CMPQ CX, $0x02
-	JGE  panels68Rows2
+	JGE  panels51Rows2
 	CMPQ CX, $0x01
-	JGE  panels68Rows1
-	JMP  panels68Next
+	JGE  panels51Rows1
+	JMP  panels51Next
 
-panels68Rows1:
+panels51Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop69Zero
+	JNE          loop52Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -4529,15 +4360,15 @@ panels68Rows1:
 	VSHUFPS      $0x88, Y14, Y13, Y2
 	VSHUFPS      $0xdd, Y14, Y13, Y3
 
-loop69Begun:
+loop52Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop69Part
+	JNE   loop52Part
 
-loop69:
+loop52:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y6
 	VMOVDQU      (BX), Y4
@@ -4552,7 +4383,7 @@ loop69:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
 
-loop69Step1:
+loop52Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -4567,7 +4398,7 @@ loop69Step1:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
 
-loop69Step2:
+loop52Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -4582,7 +4413,7 @@ loop69Step2:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         R10, BX
 
-loop69Step3:
+loop52Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -4599,7 +4430,7 @@ loop69Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop69
+	JG           loop52
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -4613,29 +4444,17 @@ loop69Step3:
 	VMOVUPS      Y2, 64(DI)
 	VMOVUPS      Y3, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile70
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000001, BX
+	JMP          panels51Done
 
-laterTile70:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels68Tiles
-
-loop69Zero:
+loop52Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	JMP    loop69Begun
+	JMP    loop52Begun
 
-loop69Part:
+loop52Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -4644,15 +4463,15 @@ loop69Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop69Step3
-	JE   loop69Step2
-	JMP  loop69Step1
+	JB   loop52Step3
+	JE   loop52Step2
+	JMP  loop52Step1
 
-panels68Rows2:
+panels51Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop71Zero
+	JNE          loop53Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -4682,15 +4501,15 @@ panels68Rows2:
 	VSHUFPS      $0x88, Y14, Y13, Y6
 	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-loop71Begun:
+loop53Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop71Part
+	JNE   loop53Part
 
-loop71:
+loop53:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
@@ -4710,7 +4529,7 @@ loop71:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop71Step1:
+loop53Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -4730,7 +4549,7 @@ loop71Step1:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop71Step2:
+loop53Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
@@ -4750,7 +4569,7 @@ loop71Step2:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R10, BX
 
-loop71Step3:
+loop53Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -4772,7 +4591,7 @@ loop71Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop71
+	JG           loop53
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -4799,22 +4618,10 @@ loop71Step3:
 	VMOVUPS      Y6, 64(DI)
 	VMOVUPS      Y7, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile72
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels51Done
 
-laterTile72:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels68Tiles
-
-loop71Zero:
+loop53Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4823,9 +4630,9 @@ loop71Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop71Begun
+	JMP    loop53Begun
 
-loop71Part:
+loop53Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -4834,15 +4641,15 @@ loop71Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop71Step3
-	JE   loop71Step2
-	JMP  loop71Step1
+	JB   loop53Step3
+	JE   loop53Step2
+	JMP  loop53Step1
 
-panels68Rows3:
+panels51Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop73Zero
+	JNE          loop54Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -4886,15 +4693,15 @@ panels68Rows3:
 	VSHUFPS      $0x88, Y14, Y13, Y10
 	VSHUFPS      $0xdd, Y14, Y13, Y11
 
-loop73Begun:
+loop54Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop73Part
+	JNE   loop54Part
 
-loop73:
+loop54:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -4922,7 +4729,7 @@ loop73:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop73Step1:
+loop54Step1:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -4950,7 +4757,7 @@ loop73Step1:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop73Step2:
+loop54Step2:
 	PREFETCHT0   128(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -4978,7 +4785,7 @@ loop73Step2:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop73Step3:
+loop54Step3:
 	PREFETCHT0   192(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -5008,7 +4815,7 @@ loop73Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop73
+	JG           loop54
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5048,22 +4855,10 @@ loop73Step3:
 	VMOVUPS      Y10, 64(DI)
 	VMOVUPS      Y11, 96(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile74
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels51Done
 
-laterTile74:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels68Tiles
-
-loop73Zero:
+loop54Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5076,9 +4871,9 @@ loop73Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop73Begun
+	JMP    loop54Begun
 
-loop73Part:
+loop54Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5087,21 +4882,38 @@ loop73Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop73Step3
-	JE   loop73Step2
-	JMP  loop73Step1
+	JB   loop54Step3
+	JE   loop54Step2
+	JMP  loop54Step1
 
-panels68Next:
+panels51Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile55
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile55:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels51Tiles
+
+panels51Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x02, 56(SP)
-	JMP    panels68
+	JMP    panels51
 
-panels68End:
-panels75:
+panels51End:
+panels56:
 	CMPQ 56(SP), $0x01
-	JL   panels75End
+	JL   panels56End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -5111,33 +4923,33 @@ panels75:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels75Tiles:
+panels56Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0b
-	JGE  panels75Rows6
+	JGE  panels56Rows6
 	CMPQ CX, $0x09
-	JGE  panels75Rows5
+	JGE  panels56Rows5
 	CMPQ CX, $0x07
-	JGE  panels75Rows4
+	JGE  panels56Rows4
 	CMPQ CX, $0x06
-	JGE  panels75Rows6
+	JGE  panels56Rows6
 	CMPQ CX, $0x05
-	JGE  panels75Rows5
+	JGE  panels56Rows5
 	CMPQ CX, $0x04
-	JGE  panels75Rows4
+	JGE  panels56Rows4
 	CMPQ CX, $0x03
-	JGE  panels75Rows3
+	JGE  panels56Rows3
 	CMPQ CX, $0x02
-	JGE  panels75Rows2
+	JGE  panels56Rows2
 	CMPQ CX, $0x01
-	JGE  panels75Rows1
-	JMP  panels75Next
+	JGE  panels56Rows1
+	JMP  panels56Next
 
-panels75Rows1:
+panels56Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop76Zero
+	JNE          loop57Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5147,15 +4959,15 @@ panels75Rows1:
 	VSHUFPS      $0x88, Y14, Y13, Y0
 	VSHUFPS      $0xdd, Y14, Y13, Y1
 
-loop76Begun:
+loop57Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop76Part
+	JNE   loop57Part
 
-loop76:
+loop57:
 	VBROADCASTSS (AX), Y4
 	VMOVDQU      (BX), Y2
 	VPAND        allffff0000<>+0(SB), Y2, Y3
@@ -5164,7 +4976,7 @@ loop76:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop76Step1:
+loop57Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -5174,7 +4986,7 @@ loop76Step1:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop76Step2:
+loop57Step2:
 	VBROADCASTSS 8(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPAND        allffff0000<>+0(SB), Y2, Y3
@@ -5183,7 +4995,7 @@ loop76Step2:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R10, BX
 
-loop76Step3:
+loop57Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -5195,7 +5007,7 @@ loop76Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop76
+	JG           loop57
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5203,27 +5015,15 @@ loop76Step3:
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile77
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000001, BX
+	JMP          panels56Done
 
-laterTile77:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels75Tiles
-
-loop76Zero:
+loop57Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	JMP    loop76Begun
+	JMP    loop57Begun
 
-loop76Part:
+loop57Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5232,15 +5032,15 @@ loop76Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop76Step3
-	JE   loop76Step2
-	JMP  loop76Step1
+	JB   loop57Step3
+	JE   loop57Step2
+	JMP  loop57Step1
 
-panels75Rows2:
+panels56Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop78Zero
+	JNE          loop58Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5258,15 +5058,15 @@ panels75Rows2:
 	VSHUFPS      $0x88, Y14, Y13, Y2
 	VSHUFPS      $0xdd, Y14, Y13, Y3
 
-loop78Begun:
+loop58Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop78Part
+	JNE   loop58Part
 
-loop78:
+loop58:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -5278,7 +5078,7 @@ loop78:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop78Step1:
+loop58Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
@@ -5291,7 +5091,7 @@ loop78Step1:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop78Step2:
+loop58Step2:
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -5303,7 +5103,7 @@ loop78Step2:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R10, BX
 
-loop78Step3:
+loop58Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -5318,7 +5118,7 @@ loop78Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop78
+	JG           loop58
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5333,29 +5133,17 @@ loop78Step3:
 	VMOVUPS      Y2, (DI)
 	VMOVUPS      Y3, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile79
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels56Done
 
-laterTile79:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels75Tiles
-
-loop78Zero:
+loop58Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	JMP    loop78Begun
+	JMP    loop58Begun
 
-loop78Part:
+loop58Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5364,15 +5152,15 @@ loop78Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop78Step3
-	JE   loop78Step2
-	JMP  loop78Step1
+	JB   loop58Step3
+	JE   loop58Step2
+	JMP  loop58Step1
 
-panels75Rows3:
+panels56Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop80Zero
+	JNE          loop59Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5398,15 +5186,15 @@ panels75Rows3:
 	VSHUFPS      $0x88, Y14, Y13, Y4
 	VSHUFPS      $0xdd, Y14, Y13, Y5
 
-loop80Begun:
+loop59Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop80Part
+	JNE   loop59Part
 
-loop80:
+loop59:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -5421,7 +5209,7 @@ loop80:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop80Step1:
+loop59Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
@@ -5437,7 +5225,7 @@ loop80Step1:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop80Step2:
+loop59Step2:
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -5452,7 +5240,7 @@ loop80Step2:
 	VFMADD231PS  Y7, Y10, Y5
 	ADDQ         R10, BX
 
-loop80Step3:
+loop59Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -5470,7 +5258,7 @@ loop80Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop80
+	JG           loop59
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5492,31 +5280,19 @@ loop80Step3:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile81
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels56Done
 
-laterTile81:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels75Tiles
-
-loop80Zero:
+loop59Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	JMP    loop80Begun
+	JMP    loop59Begun
 
-loop80Part:
+loop59Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5525,15 +5301,15 @@ loop80Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop80Step3
-	JE   loop80Step2
-	JMP  loop80Step1
+	JB   loop59Step3
+	JE   loop59Step2
+	JMP  loop59Step1
 
-panels75Rows4:
+panels56Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop82Zero
+	JNE          loop60Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5567,7 +5343,7 @@ panels75Rows4:
 	VSHUFPS      $0x88, Y14, Y13, Y6
 	VSHUFPS      $0xdd, Y14, Y13, Y7
 
-loop82Begun:
+loop60Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -5575,9 +5351,9 @@ loop82Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop82Part
+	JNE   loop60Part
 
-loop82:
+loop60:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -5595,7 +5371,7 @@ loop82:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop82Step1:
+loop60Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -5614,7 +5390,7 @@ loop82Step1:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop82Step2:
+loop60Step2:
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -5632,7 +5408,7 @@ loop82Step2:
 	VFMADD231PS  Y9, Y13, Y7
 	ADDQ         R10, BX
 
-loop82Step3:
+loop60Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -5654,7 +5430,7 @@ loop82Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop82
+	JG           loop60
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5683,22 +5459,10 @@ loop82Step3:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile83
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels56Done
 
-laterTile83:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels75Tiles
-
-loop82Zero:
+loop60Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5707,9 +5471,9 @@ loop82Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop82Begun
+	JMP    loop60Begun
 
-loop82Part:
+loop60Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5719,15 +5483,15 @@ loop82Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop82Step3
-	JE   loop82Step2
-	JMP  loop82Step1
+	JB   loop60Step3
+	JE   loop60Step2
+	JMP  loop60Step1
 
-panels75Rows5:
+panels56Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop84Zero
+	JNE          loop61Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5769,7 +5533,7 @@ panels75Rows5:
 	VSHUFPS      $0x88, Y14, Y13, Y8
 	VSHUFPS      $0xdd, Y14, Y13, Y9
 
-loop84Begun:
+loop61Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -5777,9 +5541,9 @@ loop84Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop84Part
+	JNE   loop61Part
 
-loop84:
+loop61:
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
 	VPSLLD       $0x10, Y10, Y10
@@ -5800,7 +5564,7 @@ loop84:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop84Step1:
+loop61Step1:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
@@ -5822,7 +5586,7 @@ loop84Step1:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop84Step2:
+loop61Step2:
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
 	VPSLLD       $0x10, Y10, Y10
@@ -5843,7 +5607,7 @@ loop84Step2:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R10, BX
 
-loop84Step3:
+loop61Step3:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y10
 	VPAND        allffff0000<>+0(SB), Y10, Y11
@@ -5868,7 +5632,7 @@ loop84Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop84
+	JG           loop61
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -5904,22 +5668,10 @@ loop84Step3:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile85
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000005, BX
+	JMP          panels56Done
 
-laterTile85:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels75Tiles
-
-loop84Zero:
+loop61Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5930,9 +5682,9 @@ loop84Zero:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	JMP    loop84Begun
+	JMP    loop61Begun
 
-loop84Part:
+loop61Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -5942,15 +5694,15 @@ loop84Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop84Step3
-	JE   loop84Step2
-	JMP  loop84Step1
+	JB   loop61Step3
+	JE   loop61Step2
+	JMP  loop61Step1
 
-panels75Rows6:
+panels56Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop86Zero
+	JNE          loop62Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -6000,7 +5752,7 @@ panels75Rows6:
 	VSHUFPS      $0x88, Y14, Y13, Y10
 	VSHUFPS      $0xdd, Y14, Y13, Y11
 
-loop86Begun:
+loop62Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -6008,9 +5760,9 @@ loop86Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop86Part
+	JNE   loop62Part
 
-loop86:
+loop62:
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
 	VPSLLD       $0x10, Y12, Y12
@@ -6034,7 +5786,7 @@ loop86:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop86Step1:
+loop62Step1:
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6059,7 +5811,7 @@ loop86Step1:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop86Step2:
+loop62Step2:
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
 	VPSLLD       $0x10, Y12, Y12
@@ -6083,7 +5835,7 @@ loop86Step2:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         R10, BX
 
-loop86Step3:
+loop62Step3:
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPAND        allffff0000<>+0(SB), Y12, Y13
@@ -6111,7 +5863,7 @@ loop86Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop86
+	JG           loop62
 	VUNPCKLPS    Y1, Y0, Y13
 	VUNPCKHPS    Y1, Y0, Y14
 	VPERM2F128   $0x20, Y14, Y13, Y0
@@ -6154,22 +5906,10 @@ loop86Step3:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile87
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000006, BX
+	JMP          panels56Done
 
-laterTile87:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels75Tiles
-
-loop86Zero:
+loop62Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6182,9 +5922,9 @@ loop86Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop86Begun
+	JMP    loop62Begun
 
-loop86Part:
+loop62Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -6194,18 +5934,35 @@ loop86Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop86Step3
-	JE   loop86Step2
-	JMP  loop86Step1
+	JB   loop62Step3
+	JE   loop62Step2
+	JMP  loop62Step1
 
-panels75Next:
+panels56Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile63
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile63:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels56Tiles
+
+panels56Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels75
+	JMP    panels56
 
-panels75End:
+panels56End:
 	VZEROUPPER
 	RET
 
@@ -6237,24 +5994,24 @@ TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used88
+	JE   used64
 	LEAQ zeros<>+0(SB), AX
 
-used88:
+used64:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors90
+	JNE   noFactors66
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors89
+	JNE   factors65
 
-noFactors90:
+noFactors66:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors89:
+factors65:
 	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
 	MOVQ    AX, 80(SP)
@@ -6269,18 +6026,18 @@ factors89:
 	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
-	JG      few91
+	JG      few67
 	MOVQ    40(BX), AX
 
-few91:
+few67:
 	ADDQ 48(SP), AX
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x04
-	JG   panels92End
+	JG   panels68End
 
-panels92:
+panels68:
 	CMPQ 56(SP), $0x04
-	JL   panels92End
+	JL   panels68End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -6290,25 +6047,25 @@ panels92:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels92Tiles:
+panels68Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels92Rows4
+	JGE  panels68Rows4
 	CMPQ CX, $0x05
-	JGE  panels92Rows3
+	JGE  panels68Rows3
 	CMPQ CX, $0x04
-	JGE  panels92Rows4
+	JGE  panels68Rows4
 	CMPQ CX, $0x03
-	JGE  panels92Rows3
+	JGE  panels68Rows3
 	CMPQ CX, $0x02
-	JGE  panels92Rows2
-	JMP  panels92Next
+	JGE  panels68Rows2
+	JMP  panels68Next
 
-panels92Rows2:
+panels68Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop93Zero
+	JNE          loop69Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -6322,16 +6079,16 @@ panels92Rows2:
 	VMULPS       128(AX), Z12, Z22
 	VMULPS       192(AX), Z12, Z23
 
-loop93Begun:
+loop69Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	LEAQ  (BX)(R11*1), DX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop93Part
+	JNE   loop69Part
 
-loop93:
+loop69:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z25
@@ -6355,7 +6112,7 @@ loop93:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop93Step1:
+loop69Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z25
@@ -6379,7 +6136,7 @@ loop93Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop93Step2:
+loop69Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z25
@@ -6403,7 +6160,7 @@ loop93Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop93Step3:
+loop69Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z25
@@ -6429,7 +6186,7 @@ loop93Step3:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop93
+	JG           loop69
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -6440,22 +6197,10 @@ loop93Step3:
 	VMOVUPS      Z22, 128(DI)
 	VMOVUPS      Z23, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile94
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels68Done
 
-laterTile94:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels92Tiles
-
-loop93Zero:
+loop69Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -6464,9 +6209,9 @@ loop93Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop93Begun
+	JMP    loop69Begun
 
-loop93Part:
+loop69Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -6475,15 +6220,15 @@ loop93Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop93Step3
-	JE   loop93Step2
-	JMP  loop93Step1
+	JB   loop69Step3
+	JE   loop69Step2
+	JMP  loop69Step1
 
-panels92Rows3:
+panels68Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop95Zero
+	JNE          loop70Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -6503,16 +6248,16 @@ panels92Rows3:
 	VMULPS       128(AX), Z12, Z26
 	VMULPS       192(AX), Z12, Z27
 
-loop95Begun:
+loop70Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	LEAQ  (BX)(R11*1), DX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop95Part
+	JNE   loop70Part
 
-loop95:
+loop70:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z29
@@ -6541,7 +6286,7 @@ loop95:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop95Step1:
+loop70Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z29
@@ -6570,7 +6315,7 @@ loop95Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop95Step2:
+loop70Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z29
@@ -6599,7 +6344,7 @@ loop95Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop95Step3:
+loop70Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z29
@@ -6630,7 +6375,7 @@ loop95Step3:
 	ADDQ         $0x00000200, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop95
+	JG           loop70
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -6646,22 +6391,10 @@ loop95Step3:
 	VMOVUPS      Z26, 128(DI)
 	VMOVUPS      Z27, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile96
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels68Done
 
-laterTile96:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels92Tiles
-
-loop95Zero:
+loop70Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -6674,9 +6407,9 @@ loop95Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop95Begun
+	JMP    loop70Begun
 
-loop95Part:
+loop70Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -6685,15 +6418,15 @@ loop95Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop95Step3
-	JE   loop95Step2
-	JMP  loop95Step1
+	JB   loop70Step3
+	JE   loop70Step2
+	JMP  loop70Step1
 
-panels92Rows4:
+panels68Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop97Zero
+	JNE          loop71Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -6719,7 +6452,7 @@ panels92Rows4:
 	VMULPS       128(AX), Z12, Z30
 	VMULPS       192(AX), Z12, Z31
 
-loop97Begun:
+loop71Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -6728,9 +6461,9 @@ loop97Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop97Part
+	JNE   loop71Part
 
-loop97:
+loop71:
 	PREFETCHT0   (R12)
 	PREFETCHT0   64(R12)
 	VBROADCASTSS (AX), Z1
@@ -6764,7 +6497,7 @@ loop97:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop97Step1:
+loop71Step1:
 	PREFETCHT0   128(R12)
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 4(AX), Z1
@@ -6798,7 +6531,7 @@ loop97Step1:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop97Step2:
+loop71Step2:
 	PREFETCHT0   256(R12)
 	PREFETCHT0   320(R12)
 	VBROADCASTSS 8(AX), Z1
@@ -6832,7 +6565,7 @@ loop97Step2:
 	ADDQ         R10, BX
 	ADDQ         R10, DX
 
-loop97Step3:
+loop71Step3:
 	PREFETCHT0   384(R12)
 	PREFETCHT0   448(R12)
 	VBROADCASTSS 12(AX), Z1
@@ -6869,7 +6602,7 @@ loop97Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop97
+	JG           loop71
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	VMOVUPS      Z18, 128(DI)
@@ -6890,22 +6623,10 @@ loop97Step3:
 	VMOVUPS      Z30, 128(DI)
 	VMOVUPS      Z31, 192(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile98
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels68Done
 
-laterTile98:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels92Tiles
-
-loop97Zero:
+loop71Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -6922,9 +6643,9 @@ loop97Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop97Begun
+	JMP    loop71Begun
 
-loop97Part:
+loop71Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -6934,21 +6655,38 @@ loop97Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop97Step3
-	JE   loop97Step2
-	JMP  loop97Step1
+	JB   loop71Step3
+	JE   loop71Step2
+	JMP  loop71Step1
 
-panels92Next:
+panels68Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile72
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile72:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels68Tiles
+
+panels68Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x04, 56(SP)
-	JMP    panels92
+	JMP    panels68
 
-panels92End:
-panels99:
+panels68End:
+panels73:
 	CMPQ 56(SP), $0x02
-	JL   panels99End
+	JL   panels73End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -6958,37 +6696,37 @@ panels99:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels99Tiles:
+panels73Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0f
-	JGE  panels99Rows8
+	JGE  panels73Rows8
 	CMPQ CX, $0x0d
-	JGE  panels99Rows7
+	JGE  panels73Rows7
 	CMPQ CX, $0x0b
-	JGE  panels99Rows6
+	JGE  panels73Rows6
 	CMPQ CX, $0x09
-	JGE  panels99Rows5
+	JGE  panels73Rows5
 	CMPQ CX, $0x08
-	JGE  panels99Rows8
+	JGE  panels73Rows8
 	CMPQ CX, $0x07
-	JGE  panels99Rows7
+	JGE  panels73Rows7
 	CMPQ CX, $0x06
-	JGE  panels99Rows6
+	JGE  panels73Rows6
 	CMPQ CX, $0x05
-	JGE  panels99Rows5
+	JGE  panels73Rows5
 	CMPQ CX, $0x04
-	JGE  panels99Rows4
+	JGE  panels73Rows4
 	CMPQ CX, $0x03
-	JGE  panels99Rows3
+	JGE  panels73Rows3
 	CMPQ CX, $0x02
-	JGE  panels99Rows2
-	JMP  panels99Next
+	JGE  panels73Rows2
+	JMP  panels73Next
 
-panels99Rows2:
+panels73Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop100Zero
+	JNE          loop74Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -6998,15 +6736,15 @@ panels99Rows2:
 	VMULPS       (AX), Z12, Z18
 	VMULPS       64(AX), Z12, Z19
 
-loop100Begun:
+loop74Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop100Part
+	JNE   loop74Part
 
-loop100:
+loop74:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
@@ -7020,7 +6758,7 @@ loop100:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop100Step1:
+loop74Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -7034,7 +6772,7 @@ loop100Step1:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop100Step2:
+loop74Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
@@ -7048,7 +6786,7 @@ loop100Step2:
 	VFMADD231PS  Z20, Z22, Z19
 	ADDQ         R10, BX
 
-loop100Step3:
+loop74Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -7064,36 +6802,24 @@ loop100Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop100
+	JG           loop74
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z18, (DI)
 	VMOVUPS      Z19, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile101
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels73Done
 
-laterTile101:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels99Tiles
-
-loop100Zero:
+loop74Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop100Begun
+	JMP    loop74Begun
 
-loop100Part:
+loop74Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -7102,15 +6828,15 @@ loop100Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop100Step3
-	JE   loop100Step2
-	JMP  loop100Step1
+	JB   loop74Step3
+	JE   loop74Step2
+	JMP  loop74Step1
 
-panels99Rows3:
+panels73Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop102Zero
+	JNE          loop75Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -7124,15 +6850,15 @@ panels99Rows3:
 	VMULPS       (AX), Z12, Z20
 	VMULPS       64(AX), Z12, Z21
 
-loop102Begun:
+loop75Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop102Part
+	JNE   loop75Part
 
-loop102:
+loop75:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
@@ -7149,7 +6875,7 @@ loop102:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop102Step1:
+loop75Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -7166,7 +6892,7 @@ loop102Step1:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop102Step2:
+loop75Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
@@ -7183,7 +6909,7 @@ loop102Step2:
 	VFMADD231PS  Z22, Z25, Z21
 	ADDQ         R10, BX
 
-loop102Step3:
+loop75Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -7202,7 +6928,7 @@ loop102Step3:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop102
+	JG           loop75
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -7212,31 +6938,19 @@ loop102Step3:
 	VMOVUPS      Z20, (DI)
 	VMOVUPS      Z21, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile103
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels73Done
 
-laterTile103:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels99Tiles
-
-loop102Zero:
+loop75Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	JMP    loop102Begun
+	JMP    loop75Begun
 
-loop102Part:
+loop75Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -7245,15 +6959,15 @@ loop102Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop102Step3
-	JE   loop102Step2
-	JMP  loop102Step1
+	JB   loop75Step3
+	JE   loop75Step2
+	JMP  loop75Step1
 
-panels99Rows4:
+panels73Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop104Zero
+	JNE          loop76Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -7271,7 +6985,7 @@ panels99Rows4:
 	VMULPS       (AX), Z12, Z22
 	VMULPS       64(AX), Z12, Z23
 
-loop104Begun:
+loop76Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -7279,9 +6993,9 @@ loop104Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop104Part
+	JNE   loop76Part
 
-loop104:
+loop76:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -7301,7 +7015,7 @@ loop104:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop104Step1:
+loop76Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -7321,7 +7035,7 @@ loop104Step1:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop104Step2:
+loop76Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -7341,7 +7055,7 @@ loop104Step2:
 	VFMADD231PS  Z24, Z28, Z23
 	ADDQ         R10, BX
 
-loop104Step3:
+loop76Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -7364,7 +7078,7 @@ loop104Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop104
+	JG           loop76
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -7377,22 +7091,10 @@ loop104Step3:
 	VMOVUPS      Z22, (DI)
 	VMOVUPS      Z23, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile105
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels73Done
 
-laterTile105:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels99Tiles
-
-loop104Zero:
+loop76Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -7401,9 +7103,9 @@ loop104Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop104Begun
+	JMP    loop76Begun
 
-loop104Part:
+loop76Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -7413,15 +7115,15 @@ loop104Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop104Step3
-	JE   loop104Step2
-	JMP  loop104Step1
+	JB   loop76Step3
+	JE   loop76Step2
+	JMP  loop76Step1
 
-panels99Rows5:
+panels73Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop106Zero
+	JNE          loop77Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -7443,7 +7145,7 @@ panels99Rows5:
 	VMULPS       (AX), Z12, Z24
 	VMULPS       64(AX), Z12, Z25
 
-loop106Begun:
+loop77Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -7451,9 +7153,9 @@ loop106Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop106Part
+	JNE   loop77Part
 
-loop106:
+loop77:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
@@ -7476,7 +7178,7 @@ loop106:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop106Step1:
+loop77Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -7499,7 +7201,7 @@ loop106Step1:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop106Step2:
+loop77Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
@@ -7522,7 +7224,7 @@ loop106Step2:
 	VFMADD231PS  Z26, Z31, Z25
 	ADDQ         R10, BX
 
-loop106Step3:
+loop77Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -7548,7 +7250,7 @@ loop106Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop106
+	JG           loop77
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -7564,22 +7266,10 @@ loop106Step3:
 	VMOVUPS      Z24, (DI)
 	VMOVUPS      Z25, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile107
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000005, BX
+	JMP          panels73Done
 
-laterTile107:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels99Tiles
-
-loop106Zero:
+loop77Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -7590,9 +7280,9 @@ loop106Zero:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	JMP    loop106Begun
+	JMP    loop77Begun
 
-loop106Part:
+loop77Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -7602,15 +7292,15 @@ loop106Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop106Step3
-	JE   loop106Step2
-	JMP  loop106Step1
+	JB   loop77Step3
+	JE   loop77Step2
+	JMP  loop77Step1
 
-panels99Rows6:
+panels73Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop108Zero
+	JNE          loop78Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -7636,7 +7326,7 @@ panels99Rows6:
 	VMULPS       (AX), Z12, Z26
 	VMULPS       64(AX), Z12, Z27
 
-loop108Begun:
+loop78Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -7644,9 +7334,9 @@ loop108Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop108Part
+	JNE   loop78Part
 
-loop108:
+loop78:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -7672,7 +7362,7 @@ loop108:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop108Step1:
+loop78Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -7698,7 +7388,7 @@ loop108Step1:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop108Step2:
+loop78Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -7724,7 +7414,7 @@ loop108Step2:
 	VFMADD231PS  Z28, Z2, Z27
 	ADDQ         R10, BX
 
-loop108Step3:
+loop78Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -7753,7 +7443,7 @@ loop108Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop108
+	JG           loop78
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -7772,22 +7462,10 @@ loop108Step3:
 	VMOVUPS      Z26, (DI)
 	VMOVUPS      Z27, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile109
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000006, BX
+	JMP          panels73Done
 
-laterTile109:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels99Tiles
-
-loop108Zero:
+loop78Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -7800,9 +7478,9 @@ loop108Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop108Begun
+	JMP    loop78Begun
 
-loop108Part:
+loop78Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -7812,15 +7490,15 @@ loop108Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop108Step3
-	JE   loop108Step2
-	JMP  loop108Step1
+	JB   loop78Step3
+	JE   loop78Step2
+	JMP  loop78Step1
 
-panels99Rows7:
+panels73Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop110Zero
+	JNE          loop79Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -7850,7 +7528,7 @@ panels99Rows7:
 	VMULPS       (AX), Z12, Z28
 	VMULPS       64(AX), Z12, Z29
 
-loop110Begun:
+loop79Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -7860,9 +7538,9 @@ loop110Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop110Part
+	JNE   loop79Part
 
-loop110:
+loop79:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
@@ -7891,7 +7569,7 @@ loop110:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop110Step1:
+loop79Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -7920,7 +7598,7 @@ loop110Step1:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop110Step2:
+loop79Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
@@ -7949,7 +7627,7 @@ loop110Step2:
 	VFMADD231PS  Z30, Z5, Z29
 	ADDQ         R10, BX
 
-loop110Step3:
+loop79Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -7982,7 +7660,7 @@ loop110Step3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop110
+	JG           loop79
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -8004,22 +7682,10 @@ loop110Step3:
 	VMOVUPS      Z28, (DI)
 	VMOVUPS      Z29, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile111
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000007, BX
+	JMP          panels73Done
 
-laterTile111:
-	IMUL3Q $0x00000007, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000007, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x07, 72(SP)
-	JMP    panels99Tiles
-
-loop110Zero:
+loop79Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8034,9 +7700,9 @@ loop110Zero:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	JMP    loop110Begun
+	JMP    loop79Begun
 
-loop110Part:
+loop79Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -8047,15 +7713,15 @@ loop110Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop110Step3
-	JE   loop110Step2
-	JMP  loop110Step1
+	JB   loop79Step3
+	JE   loop79Step2
+	JMP  loop79Step1
 
-panels99Rows8:
+panels73Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop112Zero
+	JNE          loop80Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -8089,7 +7755,7 @@ panels99Rows8:
 	VMULPS       (AX), Z12, Z30
 	VMULPS       64(AX), Z12, Z31
 
-loop112Begun:
+loop80Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -8099,9 +7765,9 @@ loop112Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop112Part
+	JNE   loop80Part
 
-loop112:
+loop80:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -8133,7 +7799,7 @@ loop112:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop112Step1:
+loop80Step1:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -8165,7 +7831,7 @@ loop112Step1:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop112Step2:
+loop80Step2:
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -8197,7 +7863,7 @@ loop112Step2:
 	VFMADD231PS  Z0, Z8, Z31
 	ADDQ         R10, BX
 
-loop112Step3:
+loop80Step3:
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -8233,7 +7899,7 @@ loop112Step3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop112
+	JG           loop80
 	VMOVUPS      Z16, (DI)
 	VMOVUPS      Z17, 64(DI)
 	ADDQ         R8, DI
@@ -8258,22 +7924,10 @@ loop112Step3:
 	VMOVUPS      Z30, (DI)
 	VMOVUPS      Z31, 64(DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile113
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000008, BX
+	JMP          panels73Done
 
-laterTile113:
-	IMUL3Q $0x00000008, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000008, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x08, 72(SP)
-	JMP    panels99Tiles
-
-loop112Zero:
+loop80Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8290,9 +7944,9 @@ loop112Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop112Begun
+	JMP    loop80Begun
 
-loop112Part:
+loop80Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -8303,21 +7957,38 @@ loop112Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop112Step3
-	JE   loop112Step2
-	JMP  loop112Step1
+	JB   loop80Step3
+	JE   loop80Step2
+	JMP  loop80Step1
 
-panels99Next:
+panels73Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile81
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile81:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels73Tiles
+
+panels73Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x02, 56(SP)
-	JMP    panels99
+	JMP    panels73
 
-panels99End:
-panels114:
+panels73End:
+panels82:
 	CMPQ 56(SP), $0x01
-	JL   panels114End
+	JL   panels82End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -8327,25 +7998,25 @@ panels114:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels114Tiles:
+panels82Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels114Rows4
+	JGE  panels82Rows4
 	CMPQ CX, $0x05
-	JGE  panels114Rows3
+	JGE  panels82Rows3
 	CMPQ CX, $0x04
-	JGE  panels114Rows4
+	JGE  panels82Rows4
 	CMPQ CX, $0x03
-	JGE  panels114Rows3
+	JGE  panels82Rows3
 	CMPQ CX, $0x02
-	JGE  panels114Rows2
-	JMP  panels114Next
+	JGE  panels82Rows2
+	JMP  panels82Next
 
-panels114Rows2:
+panels82Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop115Zero
+	JNE          loop83Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -8353,15 +8024,15 @@ panels114Rows2:
 	VBROADCASTSS 4(CX), Z12
 	VMULPS       (AX), Z12, Z17
 
-loop115Begun:
+loop83Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop115Part
+	JNE   loop83Part
 
-loop115:
+loop83:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VPMOVZXWD    (BX), Z18
@@ -8370,7 +8041,7 @@ loop115:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop115Step1:
+loop83Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
@@ -8380,7 +8051,7 @@ loop115Step1:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop115Step2:
+loop83Step2:
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VPMOVZXWD    (BX), Z18
@@ -8389,7 +8060,7 @@ loop115Step2:
 	VFMADD231PS  Z18, Z20, Z17
 	ADDQ         R10, BX
 
-loop115Step3:
+loop83Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -8401,32 +8072,20 @@ loop115Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop115
+	JG           loop83
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile116
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000002, BX
+	JMP          panels82Done
 
-laterTile116:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels114Tiles
-
-loop115Zero:
+loop83Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	JMP    loop115Begun
+	JMP    loop83Begun
 
-loop115Part:
+loop83Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -8435,15 +8094,15 @@ loop115Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop115Step3
-	JE   loop115Step2
-	JMP  loop115Step1
+	JB   loop83Step3
+	JE   loop83Step2
+	JMP  loop83Step1
 
-panels114Rows3:
+panels82Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop117Zero
+	JNE          loop84Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -8454,15 +8113,15 @@ panels114Rows3:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS       (AX), Z12, Z18
 
-loop117Begun:
+loop84Begun:
 	MOVQ  SI, AX
 	MOVQ  48(SP), BX
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop117Part
+	JNE   loop84Part
 
-loop117:
+loop84:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -8473,7 +8132,7 @@ loop117:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop117Step1:
+loop84Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
@@ -8485,7 +8144,7 @@ loop117Step1:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop117Step2:
+loop84Step2:
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -8496,7 +8155,7 @@ loop117Step2:
 	VFMADD231PS  Z19, Z22, Z18
 	ADDQ         R10, BX
 
-loop117Step3:
+loop84Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -8510,35 +8169,23 @@ loop117Step3:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop117
+	JG           loop84
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z18, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile118
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000003, BX
+	JMP          panels82Done
 
-laterTile118:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels114Tiles
-
-loop117Zero:
+loop84Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	JMP    loop117Begun
+	JMP    loop84Begun
 
-loop117Part:
+loop84Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -8547,15 +8194,15 @@ loop117Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop117Step3
-	JE   loop117Step2
-	JMP  loop117Step1
+	JB   loop84Step3
+	JE   loop84Step2
+	JMP  loop84Step1
 
-panels114Rows4:
+panels82Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop119Zero
+	JNE          loop85Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -8569,7 +8216,7 @@ panels114Rows4:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS       (AX), Z12, Z19
 
-loop119Begun:
+loop85Begun:
 	MOVQ  SI, AX
 	LEAQ  (AX)(R9*2), R13
 	ADDQ  R9, R13
@@ -8577,9 +8224,9 @@ loop119Begun:
 	MOVQ  96(SP), R12
 	MOVQ  80(SP), CX
 	TESTQ $0x00000003, CX
-	JNE   loop119Part
+	JNE   loop85Part
 
-loop119:
+loop85:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -8592,7 +8239,7 @@ loop119:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop119Step1:
+loop85Step1:
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -8606,7 +8253,7 @@ loop119Step1:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop119Step2:
+loop85Step2:
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -8619,7 +8266,7 @@ loop119Step2:
 	VFMADD231PS  Z20, Z24, Z19
 	ADDQ         R10, BX
 
-loop119Step3:
+loop85Step3:
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -8636,7 +8283,7 @@ loop119Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop119
+	JG           loop85
 	VMOVUPS      Z16, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Z17, (DI)
@@ -8645,29 +8292,17 @@ loop119Step3:
 	ADDQ         R8, DI
 	VMOVUPS      Z19, (DI)
 	ADDQ         R8, DI
-	MOVQ         72(SP), CX
-	CMPQ         CX, 64(SP)
-	JNE          laterTile120
-	MOVQ         R12, 88(SP)
-	MOVQ         48(SP), AX
-	MOVQ         AX, 96(SP)
+	MOVQ         $0x00000004, BX
+	JMP          panels82Done
 
-laterTile120:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels114Tiles
-
-loop119Zero:
+loop85Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop119Begun
+	JMP    loop85Begun
 
-loop119Part:
+loop85Part:
 	MOVQ CX, R12
 	ANDQ $0x03, R12
 	LEAQ -16(AX)(R12*4), AX
@@ -8677,18 +8312,35 @@ loop119Part:
 	MOVQ R12, 104(SP)
 	MOVQ 96(SP), R12
 	CMPQ 104(SP), $0x02
-	JB   loop119Step3
-	JE   loop119Step2
-	JMP  loop119Step1
+	JB   loop85Step3
+	JE   loop85Step2
+	JMP  loop85Step1
 
-panels114Next:
+panels82Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile86
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile86:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels82Tiles
+
+panels82Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels114
+	JMP    panels82
 
-panels114End:
+panels82End:
 	VZEROUPPER
 	RET
 
@@ -8710,24 +8362,24 @@ TEXT ·accumulateI8AVX2(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used121
+	JE   used87
 	LEAQ zeros<>+0(SB), AX
 
-used121:
+used87:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors123
+	JNE   noFactors89
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors122
+	JNE   factors88
 
-noFactors123:
+noFactors89:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors122:
+factors88:
 	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
 	MOVQ    AX, 80(SP)
@@ -8740,18 +8392,18 @@ factors122:
 	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
-	JG      few124
+	JG      few90
 	MOVQ    40(BX), AX
 
-few124:
+few90:
 	ADDQ 48(SP), AX
 	MOVQ AX, 88(SP)
 	CMPQ 64(SP), $0x01
-	JG   panels125End
+	JG   panels91End
 
-panels125:
+panels91:
 	CMPQ 56(SP), $0x04
-	JL   panels125End
+	JL   panels91End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -8761,17 +8413,17 @@ panels125:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels125Tiles:
+panels91Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x01
-	JGE  panels125Rows1
-	JMP  panels125Next
+	JGE  panels91Rows1
+	JMP  panels91Next
 
-panels125Rows1:
+panels91Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop126Zero
+	JNE          loop92Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -8783,14 +8435,14 @@ panels125Rows1:
 	VMULPS       192(AX), Y14, Y6
 	VMULPS       224(AX), Y14, Y7
 
-loop126Begun:
+loop92Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop126:
+loop92:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Y10
 
@@ -8850,7 +8502,7 @@ loop126:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	CMPQ         CX, $0x01
-	JE           loop126End
+	JE           loop92End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -8894,7 +8546,7 @@ loop126:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	CMPQ         CX, $0x02
-	JE           loop126End
+	JE           loop92End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -8938,7 +8590,7 @@ loop126:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	CMPQ         CX, $0x03
-	JE           loop126End
+	JE           loop92End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Y10
 	VMOVDQU      (BX), Y8
@@ -8978,9 +8630,9 @@ loop126:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop126
+	JG           loop92
 
-loop126End:
+loop92End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -8990,22 +8642,10 @@ loop126End:
 	VMOVUPS Y6, 192(DI)
 	VMOVUPS Y7, 224(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile127
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels91Done
 
-laterTile127:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels125Tiles
-
-loop126Zero:
+loop92Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9014,22 +8654,39 @@ loop126Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop126Begun
+	JMP    loop92Begun
 
-panels125Next:
+panels91Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile93
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile93:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels91Tiles
+
+panels91Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x04, 56(SP)
-	JMP    panels125
+	JMP    panels91
 
-panels125End:
+panels91End:
 	CMPQ 64(SP), $0x03
-	JG   panels128End
+	JG   panels94End
 
-panels128:
+panels94:
 	CMPQ 56(SP), $0x02
-	JL   panels128End
+	JL   panels94End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -9039,25 +8696,25 @@ panels128:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels128Tiles:
+panels94Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x05
-	JGE  panels128Rows3
+	JGE  panels94Rows3
 	CMPQ CX, $0x04
-	JGE  panels128Rows2
+	JGE  panels94Rows2
 	CMPQ CX, $0x03
-	JGE  panels128Rows3
+	JGE  panels94Rows3
 	CMPQ CX, $0x02
-	JGE  panels128Rows2
+	JGE  panels94Rows2
 	CMPQ CX, $0x01
-	JGE  panels128Rows1
-	JMP  panels128Next
+	JGE  panels94Rows1
+	JMP  panels94Next
 
-panels128Rows1:
+panels94Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop129Zero
+	JNE          loop95Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -9065,13 +8722,13 @@ panels128Rows1:
 	VMULPS       64(AX), Y14, Y2
 	VMULPS       96(AX), Y14, Y3
 
-loop129Begun:
+loop95Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop129:
+loop95:
 	VBROADCASTSS (AX), Y6
 
 	// A row of multiply-adds leaves their units idle, while there are too many shifts.
@@ -9102,7 +8759,7 @@ loop129:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	CMPQ         CX, $0x01
-	JE           loop129End
+	JE           loop95End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -9126,7 +8783,7 @@ loop129:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	CMPQ         CX, $0x02
-	JE           loop129End
+	JE           loop95End
 	VBROADCASTSS 8(AX), Y6
 	VMOVDQU      (BX), Y4
 	VPSLLD       $0x08, Y4, Y4
@@ -9149,7 +8806,7 @@ loop129:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	CMPQ         CX, $0x03
-	JE           loop129End
+	JE           loop95End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y6
 	VMOVDQU      (BX), Y4
@@ -9172,41 +8829,29 @@ loop129:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop129
+	JG           loop95
 
-loop129End:
+loop95End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile130
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels94Done
 
-laterTile130:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels128Tiles
-
-loop129Zero:
+loop95Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	JMP    loop129Begun
+	JMP    loop95Begun
 
-panels128Rows2:
+panels94Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop131Zero
+	JNE          loop96Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -9220,13 +8865,13 @@ panels128Rows2:
 	VMULPS       64(AX), Y14, Y6
 	VMULPS       96(AX), Y14, Y7
 
-loop131Begun:
+loop96Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop131:
+loop96:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VMOVDQU      (BX), Y8
@@ -9254,7 +8899,7 @@ loop131:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	CMPQ         CX, $0x01
-	JE           loop131End
+	JE           loop96End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
@@ -9283,7 +8928,7 @@ loop131:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	CMPQ         CX, $0x02
-	JE           loop131End
+	JE           loop96End
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VMOVDQU      (BX), Y8
@@ -9311,7 +8956,7 @@ loop131:
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
 	CMPQ         CX, $0x03
-	JE           loop131End
+	JE           loop96End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -9339,9 +8984,9 @@ loop131:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop131
+	JG           loop96
 
-loop131End:
+loop96End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -9352,22 +8997,10 @@ loop131End:
 	VMOVUPS Y6, 64(DI)
 	VMOVUPS Y7, 96(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile132
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000002, BX
+	JMP     panels94Done
 
-laterTile132:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels128Tiles
-
-loop131Zero:
+loop96Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9376,13 +9009,13 @@ loop131Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop131Begun
+	JMP    loop96Begun
 
-panels128Rows3:
+panels94Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop133Zero
+	JNE          loop97Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -9402,13 +9035,13 @@ panels128Rows3:
 	VMULPS       64(AX), Y14, Y10
 	VMULPS       96(AX), Y14, Y11
 
-loop133Begun:
+loop97Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop133:
+loop97:
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x18, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -9444,7 +9077,7 @@ loop133:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x01
-	JE           loop133End
+	JE           loop97End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -9481,7 +9114,7 @@ loop133:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x02
-	JE           loop133End
+	JE           loop97End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x08, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -9517,7 +9150,7 @@ loop133:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x03
-	JE           loop133End
+	JE           loop97End
 	PREFETCHT0   64(R12)
 	VMOVDQU      (BX), Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -9553,9 +9186,9 @@ loop133:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop133
+	JG           loop97
 
-loop133End:
+loop97End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
@@ -9571,22 +9204,10 @@ loop133End:
 	VMOVUPS Y10, 64(DI)
 	VMOVUPS Y11, 96(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile134
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000003, BX
+	JMP     panels94Done
 
-laterTile134:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels128Tiles
-
-loop133Zero:
+loop97Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -9599,19 +9220,36 @@ loop133Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop133Begun
+	JMP    loop97Begun
 
-panels128Next:
+panels94Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile98
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile98:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels94Tiles
+
+panels94Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x02, 56(SP)
-	JMP    panels128
+	JMP    panels94
 
-panels128End:
-panels135:
+panels94End:
+panels99:
 	CMPQ 56(SP), $0x01
-	JL   panels135End
+	JL   panels99End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -9621,45 +9259,45 @@ panels135:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels135Tiles:
+panels99Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0b
-	JGE  panels135Rows6
+	JGE  panels99Rows6
 	CMPQ CX, $0x09
-	JGE  panels135Rows5
+	JGE  panels99Rows5
 	CMPQ CX, $0x07
-	JGE  panels135Rows4
+	JGE  panels99Rows4
 	CMPQ CX, $0x06
-	JGE  panels135Rows6
+	JGE  panels99Rows6
 	CMPQ CX, $0x05
-	JGE  panels135Rows5
+	JGE  panels99Rows5
 	CMPQ CX, $0x04
-	JGE  panels135Rows4
+	JGE  panels99Rows4
 	CMPQ CX, $0x03
-	JGE  panels135Rows3
+	JGE  panels99Rows3
 	CMPQ CX, $0x02
-	JGE  panels135Rows2
+	JGE  panels99Rows2
 	CMPQ CX, $0x01
-	JGE  panels135Rows1
-	JMP  panels135Next
+	JGE  panels99Rows1
+	JMP  panels99Next
 
-panels135Rows1:
+panels99Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop136Zero
+	JNE          loop100Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
 	VMULPS       32(AX), Y14, Y1
 
-loop136Begun:
+loop100Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop136:
+loop100:
 	VBROADCASTSS (AX), Y4
 
 	// A row of multiply-adds leaves their units idle, while there are too many shifts.
@@ -9676,7 +9314,7 @@ loop136:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	CMPQ         CX, $0x01
-	JE           loop136End
+	JE           loop100End
 	VBROADCASTSS 4(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPSLLD       $0x10, Y2, Y2
@@ -9689,7 +9327,7 @@ loop136:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	CMPQ         CX, $0x02
-	JE           loop136End
+	JE           loop100End
 	VBROADCASTSS 8(AX), Y4
 	VMOVDQU      (BX), Y2
 	VPSLLD       $0x08, Y2, Y2
@@ -9702,7 +9340,7 @@ loop136:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	CMPQ         CX, $0x03
-	JE           loop136End
+	JE           loop100End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y4
 	VMOVDQU      (BX), Y2
@@ -9717,37 +9355,25 @@ loop136:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop136
+	JG           loop100
 
-loop136End:
+loop100End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile137
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels99Done
 
-laterTile137:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels135Tiles
-
-loop136Zero:
+loop100Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	JMP    loop136Begun
+	JMP    loop100Begun
 
-panels135Rows2:
+panels99Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop138Zero
+	JNE          loop101Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -9757,13 +9383,13 @@ panels135Rows2:
 	VMULPS       (AX), Y14, Y2
 	VMULPS       32(AX), Y14, Y3
 
-loop138Begun:
+loop101Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop138:
+loop101:
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -9779,7 +9405,7 @@ loop138:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	CMPQ         CX, $0x01
-	JE           loop138End
+	JE           loop101End
 	VBROADCASTSS 4(AX), Y6
 	VBROADCASTSS 4(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -9795,7 +9421,7 @@ loop138:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	CMPQ         CX, $0x02
-	JE           loop138End
+	JE           loop101End
 	VBROADCASTSS 8(AX), Y6
 	VBROADCASTSS 8(AX)(R9*1), Y7
 	VMOVDQU      (BX), Y4
@@ -9811,7 +9437,7 @@ loop138:
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
 	CMPQ         CX, $0x03
-	JE           loop138End
+	JE           loop101End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y6
 	VBROADCASTSS 12(AX)(R9*1), Y7
@@ -9829,42 +9455,30 @@ loop138:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop138
+	JG           loop101
 
-loop138End:
+loop101End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
 	VMOVUPS Y2, (DI)
 	VMOVUPS Y3, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile139
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000002, BX
+	JMP     panels99Done
 
-laterTile139:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels135Tiles
-
-loop138Zero:
+loop101Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	JMP    loop138Begun
+	JMP    loop101Begun
 
-panels135Rows3:
+panels99Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop140Zero
+	JNE          loop102Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -9878,13 +9492,13 @@ panels135Rows3:
 	VMULPS       (AX), Y14, Y4
 	VMULPS       32(AX), Y14, Y5
 
-loop140Begun:
+loop102Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop140:
+loop102:
 	VBROADCASTSS (AX), Y8
 	VBROADCASTSS (AX)(R9*1), Y9
 	VBROADCASTSS (AX)(R9*2), Y10
@@ -9903,7 +9517,7 @@ loop140:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	CMPQ         CX, $0x01
-	JE           loop140End
+	JE           loop102End
 	VBROADCASTSS 4(AX), Y8
 	VBROADCASTSS 4(AX)(R9*1), Y9
 	VBROADCASTSS 4(AX)(R9*2), Y10
@@ -9922,7 +9536,7 @@ loop140:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	CMPQ         CX, $0x02
-	JE           loop140End
+	JE           loop102End
 	VBROADCASTSS 8(AX), Y8
 	VBROADCASTSS 8(AX)(R9*1), Y9
 	VBROADCASTSS 8(AX)(R9*2), Y10
@@ -9941,7 +9555,7 @@ loop140:
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y7, Y10, Y5
 	CMPQ         CX, $0x03
-	JE           loop140End
+	JE           loop102End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y8
 	VBROADCASTSS 12(AX)(R9*1), Y9
@@ -9962,9 +9576,9 @@ loop140:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop140
+	JG           loop102
 
-loop140End:
+loop102End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -9974,35 +9588,23 @@ loop140End:
 	VMOVUPS Y4, (DI)
 	VMOVUPS Y5, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile141
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000003, BX
+	JMP     panels99Done
 
-laterTile141:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels135Tiles
-
-loop140Zero:
+loop102Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	JMP    loop140Begun
+	JMP    loop102Begun
 
-panels135Rows4:
+panels99Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop142Zero
+	JNE          loop103Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -10020,7 +9622,7 @@ panels135Rows4:
 	VMULPS       (AX), Y14, Y6
 	VMULPS       32(AX), Y14, Y7
 
-loop142Begun:
+loop103Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10028,7 +9630,7 @@ loop142Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop142:
+loop103:
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(R9*1), Y11
 	VBROADCASTSS (AX)(R9*2), Y12
@@ -10050,7 +9652,7 @@ loop142:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	CMPQ         CX, $0x01
-	JE           loop142End
+	JE           loop103End
 	VBROADCASTSS 4(AX), Y10
 	VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12
@@ -10072,7 +9674,7 @@ loop142:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	CMPQ         CX, $0x02
-	JE           loop142End
+	JE           loop103End
 	VBROADCASTSS 8(AX), Y10
 	VBROADCASTSS 8(AX)(R9*1), Y11
 	VBROADCASTSS 8(AX)(R9*2), Y12
@@ -10094,7 +9696,7 @@ loop142:
 	VFMADD231PS  Y8, Y13, Y6
 	VFMADD231PS  Y9, Y13, Y7
 	CMPQ         CX, $0x03
-	JE           loop142End
+	JE           loop103End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Y10
 	VBROADCASTSS 12(AX)(R9*1), Y11
@@ -10119,9 +9721,9 @@ loop142:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop142
+	JG           loop103
 
-loop142End:
+loop103End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10134,22 +9736,10 @@ loop142End:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile143
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000004, BX
+	JMP     panels99Done
 
-laterTile143:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels135Tiles
-
-loop142Zero:
+loop103Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10158,13 +9748,13 @@ loop142Zero:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	JMP    loop142Begun
+	JMP    loop103Begun
 
-panels135Rows5:
+panels99Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop144Zero
+	JNE          loop104Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -10186,7 +9776,7 @@ panels135Rows5:
 	VMULPS       (AX), Y14, Y8
 	VMULPS       32(AX), Y14, Y9
 
-loop144Begun:
+loop104Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10194,7 +9784,7 @@ loop144Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop144:
+loop104:
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x18, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -10219,7 +9809,7 @@ loop144:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	CMPQ         CX, $0x01
-	JE           loop144End
+	JE           loop104End
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -10244,7 +9834,7 @@ loop144:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	CMPQ         CX, $0x02
-	JE           loop144End
+	JE           loop104End
 	VMOVDQU      (BX), Y10
 	VPSLLD       $0x08, Y10, Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -10269,7 +9859,7 @@ loop144:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	CMPQ         CX, $0x03
-	JE           loop144End
+	JE           loop104End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y10
 	VPSRAD       $0x18, Y10, Y10
@@ -10297,9 +9887,9 @@ loop144:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop144
+	JG           loop104
 
-loop144End:
+loop104End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10315,22 +9905,10 @@ loop144End:
 	VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile145
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000005, BX
+	JMP     panels99Done
 
-laterTile145:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels135Tiles
-
-loop144Zero:
+loop104Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10341,13 +9919,13 @@ loop144Zero:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	JMP    loop144Begun
+	JMP    loop104Begun
 
-panels135Rows6:
+panels99Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop146Zero
+	JNE          loop105Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -10373,7 +9951,7 @@ panels135Rows6:
 	VMULPS       (AX), Y14, Y10
 	VMULPS       32(AX), Y14, Y11
 
-loop146Begun:
+loop105Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10381,7 +9959,7 @@ loop146Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop146:
+loop105:
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x18, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -10409,7 +9987,7 @@ loop146:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x01
-	JE           loop146End
+	JE           loop105End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -10437,7 +10015,7 @@ loop146:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x02
-	JE           loop146End
+	JE           loop105End
 	VMOVDQU      (BX), Y12
 	VPSLLD       $0x08, Y12, Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -10465,7 +10043,7 @@ loop146:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	CMPQ         CX, $0x03
-	JE           loop146End
+	JE           loop105End
 	PREFETCHT0   (R12)
 	VMOVDQU      (BX), Y12
 	VPSRAD       $0x18, Y12, Y12
@@ -10496,9 +10074,9 @@ loop146:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop146
+	JG           loop105
 
-loop146End:
+loop105End:
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ    R8, DI
@@ -10517,22 +10095,10 @@ loop146End:
 	VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile147
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000006, BX
+	JMP     panels99Done
 
-laterTile147:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels135Tiles
-
-loop146Zero:
+loop105Zero:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -10545,16 +10111,33 @@ loop146Zero:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	JMP    loop146Begun
+	JMP    loop105Begun
 
-panels135Next:
+panels99Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile106
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile106:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels99Tiles
+
+panels99Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels135
+	JMP    panels99
 
-panels135End:
+panels99End:
 	VZEROUPPER
 	RET
 
@@ -10586,24 +10169,24 @@ TEXT ·accumulateI8AVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used148
+	JE   used107
 	LEAQ zeros<>+0(SB), AX
 
-used148:
+used107:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors150
+	JNE   noFactors109
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors149
+	JNE   factors108
 
-noFactors150:
+noFactors109:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors149:
+factors108:
 	MOVQ    AX, 16(SP)
 	MOVQ    (BX), AX
 	MOVQ    AX, 80(SP)
@@ -10616,10 +10199,10 @@ factors149:
 	MOVQ    AX, 112(SP)
 	MOVQ    48(BX), AX
 	CMPQ    64(SP), $0x02
-	JG      few151
+	JG      few110
 	MOVQ    40(BX), AX
 
-few151:
+few110:
 	ADDQ         48(SP), AX
 	MOVQ         AX, 88(SP)
 	VPBROADCASTD all000000ff<>+0(SB), Z7
@@ -10629,11 +10212,11 @@ few151:
 	VPBROADCASTD all47008000<>+0(SB), Z11
 	VPBROADCASTD all47008000<>+0(SB), Z12
 	CMPQ         64(SP), $0x04
-	JG           panels152End
+	JG           panels111End
 
-panels152:
+panels111:
 	CMPQ 56(SP), $0x04
-	JL   panels152End
+	JL   panels111End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -10643,27 +10226,27 @@ panels152:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels152Tiles:
+panels111Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels152Rows4
+	JGE  panels111Rows4
 	CMPQ CX, $0x05
-	JGE  panels152Rows3
+	JGE  panels111Rows3
 	CMPQ CX, $0x04
-	JGE  panels152Rows4
+	JGE  panels111Rows4
 	CMPQ CX, $0x03
-	JGE  panels152Rows3
+	JGE  panels111Rows3
 	CMPQ CX, $0x02
-	JGE  panels152Rows2
+	JGE  panels111Rows2
 	CMPQ CX, $0x01
-	JGE  panels152Rows1
-	JMP  panels152Next
+	JGE  panels111Rows1
+	JMP  panels111Next
 
-panels152Rows1:
+panels111Rows1:
 	// 1 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop153Zero
+	JNE          loop112Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -10671,14 +10254,14 @@ panels152Rows1:
 	VMULPS       128(AX), Z6, Z18
 	VMULPS       192(AX), Z6, Z19
 
-loop153Begun:
+loop112Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop153:
+loop112:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z21
 	VMOVDQU32    (BX), Z20
@@ -10698,7 +10281,7 @@ loop153:
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
 	CMPQ         CX, $0x01
-	JE           loop153End
+	JE           loop112End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z21
 	VMOVDQU32    (BX), Z20
@@ -10718,7 +10301,7 @@ loop153:
 	VSUBPS       Z12, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
 	CMPQ         CX, $0x02
-	JE           loop153End
+	JE           loop112End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z21
 	VPSRLD       $0x10, (BX), Z20
@@ -10738,7 +10321,7 @@ loop153:
 	VSUBPS       Z9, Z20, Z20
 	VFMADD231PS  Z20, Z21, Z19
 	CMPQ         CX, $0x03
-	JE           loop153End
+	JE           loop112End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z21
 	VPSRLD       $0x10, (BX), Z20
@@ -10762,41 +10345,29 @@ loop153:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop153
+	JG           loop112
 
-loop153End:
+loop112End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile154
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels111Done
 
-laterTile154:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels152Tiles
-
-loop153Zero:
+loop112Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop153Begun
+	JMP    loop112Begun
 
-panels152Rows2:
+panels111Rows2:
 	// 2 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop155Zero
+	JNE          loop113Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -10810,14 +10381,14 @@ panels152Rows2:
 	VMULPS       128(AX), Z6, Z22
 	VMULPS       192(AX), Z6, Z23
 
-loop155Begun:
+loop113Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop155:
+loop113:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
@@ -10842,7 +10413,7 @@ loop155:
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
 	CMPQ         CX, $0x01
-	JE           loop155End
+	JE           loop113End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -10867,7 +10438,7 @@ loop155:
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
 	CMPQ         CX, $0x02
-	JE           loop155End
+	JE           loop113End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
@@ -10892,7 +10463,7 @@ loop155:
 	VFMADD231PS  Z24, Z25, Z19
 	VFMADD231PS  Z24, Z26, Z23
 	CMPQ         CX, $0x03
-	JE           loop155End
+	JE           loop113End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -10921,9 +10492,9 @@ loop155:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop155
+	JG           loop113
 
-loop155End:
+loop113End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
@@ -10934,22 +10505,10 @@ loop155End:
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile156
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000002, BX
+	JMP     panels111Done
 
-laterTile156:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels152Tiles
-
-loop155Zero:
+loop113Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10958,13 +10517,13 @@ loop155Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop155Begun
+	JMP    loop113Begun
 
-panels152Rows3:
+panels111Rows3:
 	// 3 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop157Zero
+	JNE          loop114Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -10984,14 +10543,14 @@ panels152Rows3:
 	VMULPS       128(AX), Z6, Z26
 	VMULPS       192(AX), Z6, Z27
 
-loop157Begun:
+loop114Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	LEAQ (BX)(R11*1), DX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop157:
+loop114:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
@@ -11021,7 +10580,7 @@ loop157:
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
 	CMPQ         CX, $0x01
-	JE           loop157End
+	JE           loop114End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -11051,7 +10610,7 @@ loop157:
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
 	CMPQ         CX, $0x02
-	JE           loop157End
+	JE           loop114End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
@@ -11081,7 +10640,7 @@ loop157:
 	VFMADD231PS  Z28, Z30, Z23
 	VFMADD231PS  Z28, Z31, Z27
 	CMPQ         CX, $0x03
-	JE           loop157End
+	JE           loop114End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -11115,9 +10674,9 @@ loop157:
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop157
+	JG           loop114
 
-loop157End:
+loop114End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
@@ -11133,22 +10692,10 @@ loop157End:
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile158
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000003, BX
+	JMP     panels111Done
 
-laterTile158:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels152Tiles
-
-loop157Zero:
+loop114Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -11161,13 +10708,13 @@ loop157Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop157Begun
+	JMP    loop114Begun
 
-panels152Rows4:
+panels111Rows4:
 	// 4 rows × 64 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop159Zero
+	JNE          loop115Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -11193,7 +10740,7 @@ panels152Rows4:
 	VMULPS       128(AX), Z6, Z30
 	VMULPS       192(AX), Z6, Z31
 
-loop159Begun:
+loop115Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -11202,7 +10749,7 @@ loop159Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop159:
+loop115:
 	PREFETCHT0   (R12)
 	VBROADCASTSS (AX), Z1
 	VBROADCASTSS (AX)(R9*1), Z2
@@ -11237,7 +10784,7 @@ loop159:
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
 	CMPQ         CX, $0x01
-	JE           loop159End
+	JE           loop115End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 4(AX), Z1
 	VBROADCASTSS 4(AX)(R9*1), Z2
@@ -11272,7 +10819,7 @@ loop159:
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
 	CMPQ         CX, $0x02
-	JE           loop159End
+	JE           loop115End
 	PREFETCHT0   128(R12)
 	VBROADCASTSS 8(AX), Z1
 	VBROADCASTSS 8(AX)(R9*1), Z2
@@ -11307,7 +10854,7 @@ loop159:
 	VFMADD231PS  Z0, Z3, Z27
 	VFMADD231PS  Z0, Z4, Z31
 	CMPQ         CX, $0x03
-	JE           loop159End
+	JE           loop115End
 	PREFETCHT0   192(R12)
 	VBROADCASTSS 12(AX), Z1
 	VBROADCASTSS 12(AX)(R9*1), Z2
@@ -11347,9 +10894,9 @@ loop159:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop159
+	JG           loop115
 
-loop159End:
+loop115End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
@@ -11370,22 +10917,10 @@ loop159End:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile160
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000004, BX
+	JMP     panels111Done
 
-laterTile160:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels152Tiles
-
-loop159Zero:
+loop115Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -11402,19 +10937,36 @@ loop159Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop159Begun
+	JMP    loop115Begun
 
-panels152Next:
+panels111Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile116
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile116:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels111Tiles
+
+panels111Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x04, 56(SP)
-	JMP    panels152
+	JMP    panels111
 
-panels152End:
-panels161:
+panels111End:
+panels117:
 	CMPQ 56(SP), $0x02
-	JL   panels161End
+	JL   panels117End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -11424,51 +10976,51 @@ panels161:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels161Tiles:
+panels117Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x0f
-	JGE  panels161Rows8
+	JGE  panels117Rows8
 	CMPQ CX, $0x0d
-	JGE  panels161Rows7
+	JGE  panels117Rows7
 	CMPQ CX, $0x0b
-	JGE  panels161Rows6
+	JGE  panels117Rows6
 	CMPQ CX, $0x09
-	JGE  panels161Rows5
+	JGE  panels117Rows5
 	CMPQ CX, $0x08
-	JGE  panels161Rows8
+	JGE  panels117Rows8
 	CMPQ CX, $0x07
-	JGE  panels161Rows7
+	JGE  panels117Rows7
 	CMPQ CX, $0x06
-	JGE  panels161Rows6
+	JGE  panels117Rows6
 	CMPQ CX, $0x05
-	JGE  panels161Rows5
+	JGE  panels117Rows5
 	CMPQ CX, $0x04
-	JGE  panels161Rows4
+	JGE  panels117Rows4
 	CMPQ CX, $0x03
-	JGE  panels161Rows3
+	JGE  panels117Rows3
 	CMPQ CX, $0x02
-	JGE  panels161Rows2
+	JGE  panels117Rows2
 	CMPQ CX, $0x01
-	JGE  panels161Rows1
-	JMP  panels161Next
+	JGE  panels117Rows1
+	JMP  panels117Next
 
-panels161Rows1:
+panels117Rows1:
 	// 1 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop162Zero
+	JNE          loop118Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
 	VMULPS       64(AX), Z6, Z17
 
-loop162Begun:
+loop118Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop162:
+loop118:
 	VBROADCASTSS (AX), Z19
 	VMOVDQU32    (BX), Z18
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
@@ -11479,7 +11031,7 @@ loop162:
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
 	CMPQ         CX, $0x01
-	JE           loop162End
+	JE           loop118End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z19
 	VMOVDQU32    (BX), Z18
@@ -11491,7 +11043,7 @@ loop162:
 	VSUBPS       Z12, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
 	CMPQ         CX, $0x02
-	JE           loop162End
+	JE           loop118End
 	VBROADCASTSS 8(AX), Z19
 	VPSRLD       $0x10, (BX), Z18
 	VPTERNLOGD   $0x6a, Z8, Z7, Z18
@@ -11502,7 +11054,7 @@ loop162:
 	VSUBPS       Z9, Z18, Z18
 	VFMADD231PS  Z18, Z19, Z17
 	CMPQ         CX, $0x03
-	JE           loop162End
+	JE           loop118End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z19
 	VPSRLD       $0x10, (BX), Z18
@@ -11517,37 +11069,25 @@ loop162:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop162
+	JG           loop118
 
-loop162End:
+loop118End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile163
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels117Done
 
-laterTile163:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels161Tiles
-
-loop162Zero:
+loop118Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	JMP    loop162Begun
+	JMP    loop118Begun
 
-panels161Rows2:
+panels117Rows2:
 	// 2 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop164Zero
+	JNE          loop119Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -11557,13 +11097,13 @@ panels161Rows2:
 	VMULPS       (AX), Z6, Z18
 	VMULPS       64(AX), Z6, Z19
 
-loop164Begun:
+loop119Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop164:
+loop119:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VMOVDQU32    (BX), Z20
@@ -11577,7 +11117,7 @@ loop164:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	CMPQ         CX, $0x01
-	JE           loop164End
+	JE           loop119End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
@@ -11592,7 +11132,7 @@ loop164:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	CMPQ         CX, $0x02
-	JE           loop164End
+	JE           loop119End
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VPSRLD       $0x10, (BX), Z20
@@ -11606,7 +11146,7 @@ loop164:
 	VFMADD231PS  Z20, Z21, Z17
 	VFMADD231PS  Z20, Z22, Z19
 	CMPQ         CX, $0x03
-	JE           loop164End
+	JE           loop119End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -11624,42 +11164,30 @@ loop164:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop164
+	JG           loop119
 
-loop164End:
+loop119End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile165
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000002, BX
+	JMP     panels117Done
 
-laterTile165:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels161Tiles
-
-loop164Zero:
+loop119Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop164Begun
+	JMP    loop119Begun
 
-panels161Rows3:
+panels117Rows3:
 	// 3 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop166Zero
+	JNE          loop120Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -11673,13 +11201,13 @@ panels161Rows3:
 	VMULPS       (AX), Z6, Z20
 	VMULPS       64(AX), Z6, Z21
 
-loop166Begun:
+loop120Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop166:
+loop120:
 	VBROADCASTSS (AX), Z23
 	VBROADCASTSS (AX)(R9*1), Z24
 	VBROADCASTSS (AX)(R9*2), Z25
@@ -11696,7 +11224,7 @@ loop166:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	CMPQ         CX, $0x01
-	JE           loop166End
+	JE           loop120End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z23
 	VBROADCASTSS 4(AX)(R9*1), Z24
@@ -11714,7 +11242,7 @@ loop166:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	CMPQ         CX, $0x02
-	JE           loop166End
+	JE           loop120End
 	VBROADCASTSS 8(AX), Z23
 	VBROADCASTSS 8(AX)(R9*1), Z24
 	VBROADCASTSS 8(AX)(R9*2), Z25
@@ -11731,7 +11259,7 @@ loop166:
 	VFMADD231PS  Z22, Z24, Z19
 	VFMADD231PS  Z22, Z25, Z21
 	CMPQ         CX, $0x03
-	JE           loop166End
+	JE           loop120End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z23
 	VBROADCASTSS 12(AX)(R9*1), Z24
@@ -11752,9 +11280,9 @@ loop166:
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop166
+	JG           loop120
 
-loop166End:
+loop120End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -11764,35 +11292,23 @@ loop166End:
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile167
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000003, BX
+	JMP     panels117Done
 
-laterTile167:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels161Tiles
-
-loop166Zero:
+loop120Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	JMP    loop166Begun
+	JMP    loop120Begun
 
-panels161Rows4:
+panels117Rows4:
 	// 4 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop168Zero
+	JNE          loop121Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -11810,7 +11326,7 @@ panels161Rows4:
 	VMULPS       (AX), Z6, Z22
 	VMULPS       64(AX), Z6, Z23
 
-loop168Begun:
+loop121Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -11818,7 +11334,7 @@ loop168Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop168:
+loop121:
 	VBROADCASTSS (AX), Z25
 	VBROADCASTSS (AX)(R9*1), Z26
 	VBROADCASTSS (AX)(R9*2), Z27
@@ -11838,7 +11354,7 @@ loop168:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	CMPQ         CX, $0x01
-	JE           loop168End
+	JE           loop121End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z25
 	VBROADCASTSS 4(AX)(R9*1), Z26
@@ -11859,7 +11375,7 @@ loop168:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	CMPQ         CX, $0x02
-	JE           loop168End
+	JE           loop121End
 	VBROADCASTSS 8(AX), Z25
 	VBROADCASTSS 8(AX)(R9*1), Z26
 	VBROADCASTSS 8(AX)(R9*2), Z27
@@ -11879,7 +11395,7 @@ loop168:
 	VFMADD231PS  Z24, Z27, Z21
 	VFMADD231PS  Z24, Z28, Z23
 	CMPQ         CX, $0x03
-	JE           loop168End
+	JE           loop121End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z25
 	VBROADCASTSS 12(AX)(R9*1), Z26
@@ -11904,9 +11420,9 @@ loop168:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop168
+	JG           loop121
 
-loop168End:
+loop121End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -11919,22 +11435,10 @@ loop168End:
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile169
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000004, BX
+	JMP     panels117Done
 
-laterTile169:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels161Tiles
-
-loop168Zero:
+loop121Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -11943,13 +11447,13 @@ loop168Zero:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	JMP    loop168Begun
+	JMP    loop121Begun
 
-panels161Rows5:
+panels117Rows5:
 	// 5 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop170Zero
+	JNE          loop122Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -11971,7 +11475,7 @@ panels161Rows5:
 	VMULPS       (AX), Z6, Z24
 	VMULPS       64(AX), Z6, Z25
 
-loop170Begun:
+loop122Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -11979,7 +11483,7 @@ loop170Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop170:
+loop122:
 	VBROADCASTSS (AX), Z27
 	VBROADCASTSS (AX)(R9*1), Z28
 	VBROADCASTSS (AX)(R9*2), Z29
@@ -12002,7 +11506,7 @@ loop170:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	CMPQ         CX, $0x01
-	JE           loop170End
+	JE           loop122End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z27
 	VBROADCASTSS 4(AX)(R9*1), Z28
@@ -12026,7 +11530,7 @@ loop170:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	CMPQ         CX, $0x02
-	JE           loop170End
+	JE           loop122End
 	VBROADCASTSS 8(AX), Z27
 	VBROADCASTSS 8(AX)(R9*1), Z28
 	VBROADCASTSS 8(AX)(R9*2), Z29
@@ -12049,7 +11553,7 @@ loop170:
 	VFMADD231PS  Z26, Z30, Z23
 	VFMADD231PS  Z26, Z31, Z25
 	CMPQ         CX, $0x03
-	JE           loop170End
+	JE           loop122End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z27
 	VBROADCASTSS 12(AX)(R9*1), Z28
@@ -12077,9 +11581,9 @@ loop170:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop170
+	JG           loop122
 
-loop170End:
+loop122End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -12095,22 +11599,10 @@ loop170End:
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile171
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000005, BX
+	JMP     panels117Done
 
-laterTile171:
-	IMUL3Q $0x00000005, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000005, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x05, 72(SP)
-	JMP    panels161Tiles
-
-loop170Zero:
+loop122Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -12121,13 +11613,13 @@ loop170Zero:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	JMP    loop170Begun
+	JMP    loop122Begun
 
-panels161Rows6:
+panels117Rows6:
 	// 6 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop172Zero
+	JNE          loop123Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -12153,7 +11645,7 @@ panels161Rows6:
 	VMULPS       (AX), Z6, Z26
 	VMULPS       64(AX), Z6, Z27
 
-loop172Begun:
+loop123Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -12161,7 +11653,7 @@ loop172Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop172:
+loop123:
 	VBROADCASTSS (AX), Z29
 	VBROADCASTSS (AX)(R9*1), Z30
 	VBROADCASTSS (AX)(R9*2), Z31
@@ -12187,7 +11679,7 @@ loop172:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	CMPQ         CX, $0x01
-	JE           loop172End
+	JE           loop123End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z29
 	VBROADCASTSS 4(AX)(R9*1), Z30
@@ -12214,7 +11706,7 @@ loop172:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	CMPQ         CX, $0x02
-	JE           loop172End
+	JE           loop123End
 	VBROADCASTSS 8(AX), Z29
 	VBROADCASTSS 8(AX)(R9*1), Z30
 	VBROADCASTSS 8(AX)(R9*2), Z31
@@ -12240,7 +11732,7 @@ loop172:
 	VFMADD231PS  Z28, Z1, Z25
 	VFMADD231PS  Z28, Z2, Z27
 	CMPQ         CX, $0x03
-	JE           loop172End
+	JE           loop123End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z29
 	VBROADCASTSS 12(AX)(R9*1), Z30
@@ -12271,9 +11763,9 @@ loop172:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop172
+	JG           loop123
 
-loop172End:
+loop123End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -12292,22 +11784,10 @@ loop172End:
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile173
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000006, BX
+	JMP     panels117Done
 
-laterTile173:
-	IMUL3Q $0x00000006, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000006, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x06, 72(SP)
-	JMP    panels161Tiles
-
-loop172Zero:
+loop123Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -12320,13 +11800,13 @@ loop172Zero:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	JMP    loop172Begun
+	JMP    loop123Begun
 
-panels161Rows7:
+panels117Rows7:
 	// 7 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop174Zero
+	JNE          loop124Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -12356,7 +11836,7 @@ panels161Rows7:
 	VMULPS       (AX), Z6, Z28
 	VMULPS       64(AX), Z6, Z29
 
-loop174Begun:
+loop124Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -12366,7 +11846,7 @@ loop174Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop174:
+loop124:
 	VBROADCASTSS (AX), Z31
 	VBROADCASTSS (AX)(R9*1), Z0
 	VBROADCASTSS (AX)(R9*2), Z1
@@ -12395,7 +11875,7 @@ loop174:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	CMPQ         CX, $0x01
-	JE           loop174End
+	JE           loop124End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 4(AX), Z31
 	VBROADCASTSS 4(AX)(R9*1), Z0
@@ -12425,7 +11905,7 @@ loop174:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	CMPQ         CX, $0x02
-	JE           loop174End
+	JE           loop124End
 	VBROADCASTSS 8(AX), Z31
 	VBROADCASTSS 8(AX)(R9*1), Z0
 	VBROADCASTSS 8(AX)(R9*2), Z1
@@ -12454,7 +11934,7 @@ loop174:
 	VFMADD231PS  Z30, Z4, Z27
 	VFMADD231PS  Z30, Z5, Z29
 	CMPQ         CX, $0x03
-	JE           loop174End
+	JE           loop124End
 	PREFETCHT0   64(R12)
 	VBROADCASTSS 12(AX), Z31
 	VBROADCASTSS 12(AX)(R9*1), Z0
@@ -12489,9 +11969,9 @@ loop174:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop174
+	JG           loop124
 
-loop174End:
+loop124End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -12513,22 +11993,10 @@ loop174End:
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile175
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000007, BX
+	JMP     panels117Done
 
-laterTile175:
-	IMUL3Q $0x00000007, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000007, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x07, 72(SP)
-	JMP    panels161Tiles
-
-loop174Zero:
+loop124Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -12543,13 +12011,13 @@ loop174Zero:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	JMP    loop174Begun
+	JMP    loop124Begun
 
-panels161Rows8:
+panels117Rows8:
 	// 8 rows × 32 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop176Zero
+	JNE          loop125Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -12583,7 +12051,7 @@ panels161Rows8:
 	VMULPS       (AX), Z6, Z30
 	VMULPS       64(AX), Z6, Z31
 
-loop176Begun:
+loop125Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -12593,7 +12061,7 @@ loop176Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop176:
+loop125:
 	VMOVDQU32    (BX), Z0
 	VPTERNLOGD   $0x6a, Z8, Z7, Z0
 	VSUBPS       Z9, Z0, Z0
@@ -12633,7 +12101,7 @@ loop176:
 	VBROADCASTSS (DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
 	CMPQ         CX, $0x01
-	JE           loop176End
+	JE           loop125End
 	PREFETCHT0   (R12)
 	VMOVDQU32    (BX), Z0
 	VPTERNLOGD   $0x6a, Z11, Z10, Z0
@@ -12674,7 +12142,7 @@ loop176:
 	VBROADCASTSS 4(DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
 	CMPQ         CX, $0x02
-	JE           loop176End
+	JE           loop125End
 	VPSRLD       $0x10, (BX), Z0
 	VPTERNLOGD   $0x6a, Z8, Z7, Z0
 	VSUBPS       Z9, Z0, Z0
@@ -12714,7 +12182,7 @@ loop176:
 	VBROADCASTSS 8(DX)(R9*1), Z1
 	VFMADD231PS  Z0, Z1, Z31
 	CMPQ         CX, $0x03
-	JE           loop176End
+	JE           loop125End
 	PREFETCHT0   64(R12)
 	VPSRLD       $0x10, (BX), Z0
 	VPTERNLOGD   $0x6a, Z11, Z10, Z0
@@ -12760,9 +12228,9 @@ loop176:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, DX
 	SUBQ         $0x04, CX
-	JG           loop176
+	JG           loop125
 
-loop176End:
+loop125End:
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	ADDQ    R8, DI
@@ -12787,22 +12255,10 @@ loop176End:
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile177
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000008, BX
+	JMP     panels117Done
 
-laterTile177:
-	IMUL3Q $0x00000008, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000008, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x08, 72(SP)
-	JMP    panels161Tiles
-
-loop176Zero:
+loop125Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -12819,19 +12275,36 @@ loop176Zero:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	JMP    loop176Begun
+	JMP    loop125Begun
 
-panels161Next:
+panels117Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile126
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile126:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels117Tiles
+
+panels117Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x02, 56(SP)
-	JMP    panels161
+	JMP    panels117
 
-panels161End:
-panels178:
+panels117End:
+panels127:
 	CMPQ 56(SP), $0x01
-	JL   panels178End
+	JL   panels127End
 	MOVQ 32(SP), DI
 	MOVQ 40(SP), SI
 	MOVQ 64(SP), AX
@@ -12841,59 +12314,59 @@ panels178:
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-panels178Tiles:
+panels127Tiles:
 	MOVQ 72(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels178Rows4
+	JGE  panels127Rows4
 	CMPQ CX, $0x05
-	JGE  panels178Rows3
+	JGE  panels127Rows3
 	CMPQ CX, $0x04
-	JGE  panels178Rows4
+	JGE  panels127Rows4
 	CMPQ CX, $0x03
-	JGE  panels178Rows3
+	JGE  panels127Rows3
 	CMPQ CX, $0x02
-	JGE  panels178Rows2
+	JGE  panels127Rows2
 	CMPQ CX, $0x01
-	JGE  panels178Rows1
-	JMP  panels178Next
+	JGE  panels127Rows1
+	JMP  panels127Next
 
-panels178Rows1:
+panels127Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop179Zero
+	JNE          loop128Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
 
-loop179Begun:
+loop128Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop179:
+loop128:
 	VBROADCASTSS (AX), Z18
 	VMOVDQU32    (BX), Z17
 	VPTERNLOGD   $0x6a, Z8, Z7, Z17
 	VSUBPS       Z9, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
 	CMPQ         CX, $0x01
-	JE           loop179End
+	JE           loop128End
 	VBROADCASTSS 4(AX), Z18
 	VMOVDQU32    (BX), Z17
 	VPTERNLOGD   $0x6a, Z11, Z10, Z17
 	VSUBPS       Z12, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
 	CMPQ         CX, $0x02
-	JE           loop179End
+	JE           loop128End
 	VBROADCASTSS 8(AX), Z18
 	VPSRLD       $0x10, (BX), Z17
 	VPTERNLOGD   $0x6a, Z8, Z7, Z17
 	VSUBPS       Z9, Z17, Z17
 	VFMADD231PS  Z17, Z18, Z16
 	CMPQ         CX, $0x03
-	JE           loop179End
+	JE           loop128End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z18
 	VPSRLD       $0x10, (BX), Z17
@@ -12904,35 +12377,23 @@ loop179:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop179
+	JG           loop128
 
-loop179End:
+loop128End:
 	VMOVUPS Z16, (DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile180
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000001, BX
+	JMP     panels127Done
 
-laterTile180:
-	IMUL3Q $0x00000001, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000001, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x01, 72(SP)
-	JMP    panels178Tiles
-
-loop179Zero:
+loop128Zero:
 	VPXORD Z16, Z16, Z16
-	JMP    loop179Begun
+	JMP    loop128Begun
 
-panels178Rows2:
+panels127Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop181Zero
+	JNE          loop129Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -12940,13 +12401,13 @@ panels178Rows2:
 	VBROADCASTSS 4(CX), Z6
 	VMULPS       (AX), Z6, Z17
 
-loop181Begun:
+loop129Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop181:
+loop129:
 	VBROADCASTSS (AX), Z19
 	VBROADCASTSS (AX)(R9*1), Z20
 	VMOVDQU32    (BX), Z18
@@ -12955,7 +12416,7 @@ loop181:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	CMPQ         CX, $0x01
-	JE           loop181End
+	JE           loop129End
 	VBROADCASTSS 4(AX), Z19
 	VBROADCASTSS 4(AX)(R9*1), Z20
 	VMOVDQU32    (BX), Z18
@@ -12964,7 +12425,7 @@ loop181:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	CMPQ         CX, $0x02
-	JE           loop181End
+	JE           loop129End
 	VBROADCASTSS 8(AX), Z19
 	VBROADCASTSS 8(AX)(R9*1), Z20
 	VPSRLD       $0x10, (BX), Z18
@@ -12973,7 +12434,7 @@ loop181:
 	VFMADD231PS  Z18, Z19, Z16
 	VFMADD231PS  Z18, Z20, Z17
 	CMPQ         CX, $0x03
-	JE           loop181End
+	JE           loop129End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z19
 	VBROADCASTSS 12(AX)(R9*1), Z20
@@ -12986,38 +12447,26 @@ loop181:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop181
+	JG           loop129
 
-loop181End:
+loop129End:
 	VMOVUPS Z16, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z17, (DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile182
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000002, BX
+	JMP     panels127Done
 
-laterTile182:
-	IMUL3Q $0x00000002, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000002, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x02, 72(SP)
-	JMP    panels178Tiles
-
-loop181Zero:
+loop129Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	JMP    loop181Begun
+	JMP    loop129Begun
 
-panels178Rows3:
+panels127Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop183Zero
+	JNE          loop130Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -13028,13 +12477,13 @@ panels178Rows3:
 	VBROADCASTSS 8(CX), Z6
 	VMULPS       (AX), Z6, Z18
 
-loop183Begun:
+loop130Begun:
 	MOVQ SI, AX
 	MOVQ 48(SP), BX
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop183:
+loop130:
 	VBROADCASTSS (AX), Z20
 	VBROADCASTSS (AX)(R9*1), Z21
 	VBROADCASTSS (AX)(R9*2), Z22
@@ -13045,7 +12494,7 @@ loop183:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	CMPQ         CX, $0x01
-	JE           loop183End
+	JE           loop130End
 	VBROADCASTSS 4(AX), Z20
 	VBROADCASTSS 4(AX)(R9*1), Z21
 	VBROADCASTSS 4(AX)(R9*2), Z22
@@ -13056,7 +12505,7 @@ loop183:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	CMPQ         CX, $0x02
-	JE           loop183End
+	JE           loop130End
 	VBROADCASTSS 8(AX), Z20
 	VBROADCASTSS 8(AX)(R9*1), Z21
 	VBROADCASTSS 8(AX)(R9*2), Z22
@@ -13067,7 +12516,7 @@ loop183:
 	VFMADD231PS  Z19, Z21, Z17
 	VFMADD231PS  Z19, Z22, Z18
 	CMPQ         CX, $0x03
-	JE           loop183End
+	JE           loop130End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z20
 	VBROADCASTSS 12(AX)(R9*1), Z21
@@ -13082,41 +12531,29 @@ loop183:
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop183
+	JG           loop130
 
-loop183End:
+loop130End:
 	VMOVUPS Z16, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z17, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z18, (DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile184
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000003, BX
+	JMP     panels127Done
 
-laterTile184:
-	IMUL3Q $0x00000003, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000003, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x03, 72(SP)
-	JMP    panels178Tiles
-
-loop183Zero:
+loop130Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	JMP    loop183Begun
+	JMP    loop130Begun
 
-panels178Rows4:
+panels127Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         8(SP), CX
 	CMPQ         (SP), $0x00
-	JNE          loop185Zero
+	JNE          loop131Zero
 	MOVQ         DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS       (AX), Z6, Z16
@@ -13130,7 +12567,7 @@ panels178Rows4:
 	VBROADCASTSS 12(CX), Z6
 	VMULPS       (AX), Z6, Z19
 
-loop185Begun:
+loop131Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -13138,7 +12575,7 @@ loop185Begun:
 	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
-loop185:
+loop131:
 	VBROADCASTSS (AX), Z21
 	VBROADCASTSS (AX)(R9*1), Z22
 	VBROADCASTSS (AX)(R9*2), Z23
@@ -13151,7 +12588,7 @@ loop185:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	CMPQ         CX, $0x01
-	JE           loop185End
+	JE           loop131End
 	VBROADCASTSS 4(AX), Z21
 	VBROADCASTSS 4(AX)(R9*1), Z22
 	VBROADCASTSS 4(AX)(R9*2), Z23
@@ -13164,7 +12601,7 @@ loop185:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	CMPQ         CX, $0x02
-	JE           loop185End
+	JE           loop131End
 	VBROADCASTSS 8(AX), Z21
 	VBROADCASTSS 8(AX)(R9*1), Z22
 	VBROADCASTSS 8(AX)(R9*2), Z23
@@ -13177,7 +12614,7 @@ loop185:
 	VFMADD231PS  Z20, Z23, Z18
 	VFMADD231PS  Z20, Z24, Z19
 	CMPQ         CX, $0x03
-	JE           loop185End
+	JE           loop131End
 	PREFETCHT0   (R12)
 	VBROADCASTSS 12(AX), Z21
 	VBROADCASTSS 12(AX)(R9*1), Z22
@@ -13195,9 +12632,9 @@ loop185:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop185
+	JG           loop131
 
-loop185End:
+loop131End:
 	VMOVUPS Z16, (DI)
 	ADDQ    R8, DI
 	VMOVUPS Z17, (DI)
@@ -13206,36 +12643,41 @@ loop185End:
 	ADDQ    R8, DI
 	VMOVUPS Z19, (DI)
 	ADDQ    R8, DI
-	MOVQ    72(SP), CX
-	CMPQ    CX, 64(SP)
-	JNE     laterTile186
-	MOVQ    R12, 88(SP)
-	MOVQ    48(SP), AX
-	MOVQ    AX, 96(SP)
+	MOVQ    $0x00000004, BX
+	JMP     panels127Done
 
-laterTile186:
-	IMUL3Q $0x00000004, R9, AX
-	ADDQ   AX, SI
-	IMUL3Q $0x00000004, 24(SP), AX
-	ADDQ   AX, 8(SP)
-	SUBQ   $0x04, 72(SP)
-	JMP    panels178Tiles
-
-loop185Zero:
+loop131Zero:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	JMP    loop185Begun
+	JMP    loop131Begun
 
-panels178Next:
+panels127Done:
+	MOVQ 72(SP), CX
+	CMPQ CX, 64(SP)
+	JNE  laterTile132
+	MOVQ R12, 88(SP)
+	MOVQ 48(SP), AX
+	MOVQ AX, 96(SP)
+
+laterTile132:
+	SUBQ  BX, 72(SP)
+	MOVQ  BX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), BX
+	ADDQ  BX, 8(SP)
+	JMP   panels127Tiles
+
+panels127Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R11, AX
 	ADDQ   AX, 48(SP)
 	SUBQ   $0x01, 56(SP)
-	JMP    panels178
+	JMP    panels127
 
-panels178End:
+panels127End:
 	VZEROUPPER
 	RET
 
@@ -13414,26 +12856,26 @@ tail1:
 	VMASKMOVPS (CX), Y0, Y0
 	VCVTPS2PH  $0x00, Y0, X0
 	TESTQ      $0x00000004, DX
-	JE         part187
+	JE         part133
 	VMOVQ      X0, (AX)
 	VPSRLDQ    $0x08, X0, X0
 	ADDQ       $0x08, AX
 
-part187:
+part133:
 	TESTQ   $0x00000002, DX
-	JE      part188
+	JE      part134
 	VMOVD   X0, (AX)
 	VPSRLDQ $0x04, X0, X0
 	ADDQ    $0x04, AX
 
-part188:
+part134:
 	TESTQ   $0x00000001, DX
-	JE      part189
+	JE      part135
 	VPEXTRW $0x00, X0, (AX)
 	VPSRLDQ $0x02, X0, X0
 	ADDQ    $0x02, AX
 
-part189:
+part135:
 end1:
 	VZEROUPPER
 	RET
@@ -13503,26 +12945,26 @@ tail2:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSDW    X3, X2, X2
 	TESTQ        $0x00000004, DX
-	JE           part190
+	JE           part136
 	VMOVQ        X2, (AX)
 	VPSRLDQ      $0x08, X2, X2
 	ADDQ         $0x08, AX
 
-part190:
+part136:
 	TESTQ   $0x00000002, DX
-	JE      part191
+	JE      part137
 	VMOVD   X2, (AX)
 	VPSRLDQ $0x04, X2, X2
 	ADDQ    $0x04, AX
 
-part191:
+part137:
 	TESTQ   $0x00000001, DX
-	JE      part192
+	JE      part138
 	VPEXTRW $0x00, X2, (AX)
 	VPSRLDQ $0x02, X2, X2
 	ADDQ    $0x02, AX
 
-part192:
+part138:
 end2:
 	VZEROUPPER
 	RET
@@ -13656,26 +13098,26 @@ tail4:
 	VPSHUFB    Y1, Y3, Y3
 	VPERMD     Y3, Y2, Y3
 	TESTQ      $0x00000004, DX
-	JE         part193
+	JE         part139
 	VMOVD      X3, (AX)
 	VPSRLDQ    $0x04, X3, X3
 	ADDQ       $0x04, AX
 
-part193:
+part139:
 	TESTQ   $0x00000002, DX
-	JE      part194
+	JE      part140
 	VPEXTRW $0x00, X3, (AX)
 	VPSRLDQ $0x02, X3, X3
 	ADDQ    $0x02, AX
 
-part194:
+part140:
 	TESTQ   $0x00000001, DX
-	JE      part195
+	JE      part141
 	VPEXTRB $0x00, X3, (AX)
 	VPSRLDQ $0x01, X3, X3
 	ADDQ    $0x01, AX
 
-part195:
+part141:
 end4:
 	VZEROUPPER
 	RET
@@ -13764,24 +13206,24 @@ loop6:
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xaa, Y1, Y3, Y1
 	CMPQ       DX, $0x02
-	JE         within196
+	JE         within142
 	VPERMILPS  $0x4e, Y1, Y2
 	VADDPS     Y2, Y1, Y3
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xcc, Y1, Y3, Y1
 	CMPQ       DX, $0x04
-	JE         within196
+	JE         within142
 	VPERM2F128 $0x01, Y1, Y1, Y2
 	VADDPS     Y2, Y1, Y3
 	VSUBPS     Y1, Y2, Y1
 	VBLENDPS   $0xf0, Y1, Y3, Y1
 
-within196:
+within142:
 	CMPQ   DX, $0x08
-	JG     whole197
+	JG     whole143
 	VMULPS Y0, Y1, Y1
 
-whole197:
+whole143:
 	VMOVUPS Y1, (BX)
 	ADDQ    $0x20, BX
 	SUBQ    $0x08, SI
@@ -13800,24 +13242,24 @@ tail6:
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xaa, Y2, Y4, Y2
 	CMPQ       DX, $0x02
-	JE         within198
+	JE         within144
 	VPERMILPS  $0x4e, Y2, Y3
 	VADDPS     Y3, Y2, Y4
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xcc, Y2, Y4, Y2
 	CMPQ       DX, $0x04
-	JE         within198
+	JE         within144
 	VPERM2F128 $0x01, Y2, Y2, Y3
 	VADDPS     Y3, Y2, Y4
 	VSUBPS     Y2, Y3, Y2
 	VBLENDPS   $0xf0, Y2, Y4, Y2
 
-within198:
+within144:
 	CMPQ   DX, $0x08
-	JG     whole199
+	JG     whole145
 	VMULPS Y0, Y2, Y2
 
-whole199:
+whole145:
 	VMASKMOVPS Y2, Y1, (BX)
 
 end6:

@@ -89,6 +89,8 @@ type int8Program struct {
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
 var int8Request, int8Fifth = a9, a6
 
+var int8TileRows = b0 // after a tile: its rows
+
 func int8Kernel(name string, set int8Set, operation int8Operation) {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
 	p.bytes = operation == multiplyInt8 || set.vnni && operation == scoreInt8
@@ -207,9 +209,12 @@ func (p *int8Program) group(g tileGroup) {
 			p.startPrefetching(g)
 		}
 		p.tile(r)
-		SUBQ(imm(r), p.rest)
-		JMP(LabelRef(tiles))
+		MOVQ(U32(r), int8TileRows)
+		JMP(LabelRef(name + "Done"))
 	}
+	Label(name + "Done")
+	p.nextRows(int8TileRows)
+	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), p.c)
 	if p.operation == scoreInt8 {
@@ -262,7 +267,6 @@ func (p *int8Program) tile(r int) {
 	} else {
 		p.addOutputs(r)
 	}
-	p.nextRows(r)
 }
 
 // startPrefetching: calls of more rows than wait for memory prefetch what is here.
@@ -445,8 +449,6 @@ func (p *int8Program) storeScores(r int) {
 			}
 		}
 	}
-	IMUL3Q(U32(uint32(r)), aStride, a0)
-	ADDQ(a0, p.cRow)
 }
 
 // addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0; multiplyInt8 has no alpha.
@@ -485,17 +487,24 @@ func (p *int8Program) addOutputs(r int) {
 	}
 	MOVQ(cPtr, p.cRow)
 	MOVQ(f, p.fAt)
-	if p.operation == accumulateInt8 {
-		p.outputs.advance(r, a0)
-	}
 }
 
-// nextRows moves on by r rows of a.
-func (p *int8Program) nextRows(r int) {
-	IMUL3Q(U32(uint32(r)), p.aStride, a0)
-	ADDQ(a0, aPtr)
+// nextRows moves on by so many rows.
+func (p *int8Program) nextRows(rows reg.Register) {
+	by := func(step, to Op) {
+		MOVQ(step, a0)
+		IMULQ(rows, a0)
+		ADDQ(a0, to)
+	}
+	SUBQ(rows, p.rest)
+	by(p.aStride, aPtr)
+	if p.operation == scoreInt8 {
+		by(p.cStride, p.cRow)
+	}
 	if p.bytes {
-		IMUL3Q(U32(uint32(r)), p.fStride, a0)
-		ADDQ(a0, p.startsAt)
+		by(p.fStride, p.startsAt)
+	}
+	if p.operation == accumulateInt8 {
+		p.outputs.advance(rows)
 	}
 }

@@ -23,18 +23,19 @@ import (
 
 // Registers by role.
 var (
-	cPtr    = reg.RDI // c at the tile's first row, current panel
-	aPtr    = reg.RSI // a at the tile's first row
-	bPtr    = reg.RDX // b at the current panel
-	cStride = reg.R8  // bytes between rows of c
-	aStride = reg.R9  // bytes between rows of a
-	bStride = reg.R10 // bytes between rows of b
-	steps   = reg.R11 // length of the chains
-	rows    = reg.R12 // rows left in the current panel
-	count   = reg.RCX // steps left
-	b0      = reg.RBX // moving through b
-	a0      = reg.RAX // moving through rows 0–2 of a
-	a3      = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
+	cPtr     = reg.RDI // c at the tile's first row, current panel
+	aPtr     = reg.RSI // a at the tile's first row
+	bPtr     = reg.RDX // b at the current panel
+	cStride  = reg.R8  // bytes between rows of c
+	aStride  = reg.R9  // bytes between rows of a
+	bStride  = reg.R10 // bytes between rows of b
+	steps    = reg.R11 // length of the chains
+	rows     = reg.R12 // rows left in the current panel
+	count    = reg.RCX // steps left
+	b0       = reg.RBX // moving through b
+	a0       = reg.RAX // moving through rows 0–2 of a
+	tileRows = b0      // after a tile: its rows
+	a3       = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
 )
 
 // start says what the accumulators hold before the first step.
@@ -113,6 +114,11 @@ func (t *tileProgram) emit() {
 		t.panelsSideBySide()
 	}
 	t.panelLoop("panel", panel/lanes)
+	if t.start == fromZero { // keys are whole panels
+		VZEROUPPER()
+		RET()
+		return
+	}
 	Comment("The last 8 columns, if their number is odd.")
 	CMPQ(t.half, Imm(0))
 	JE(LabelRef(t.label("done")))
@@ -257,13 +263,19 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	for _, r := range sizes {
 		Label(t.label("%s%d", name, r))
 		asides := t.tile(r, 1, vecs)
-		if t.start == fromAlpha {
-			t.outputs.advance(r, a0)
-		} else if vecs == panel/lanes {
-			prefetchDue(r)
-		}
-		SUBQ(imm(r), rows)
-		JMP(LabelRef(t.label("%sRows", name)))
+		MOVQ(U32(r), tileRows)
+		JMP(LabelRef(t.label("%sDone", name)))
 		asides()
 	}
+	Label(t.label("%sDone", name))
+	SUBQ(tileRows, rows)
+	MOVQ(tileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
+	if t.start == fromAlpha {
+		t.outputs.advance(tileRows)
+	} else {
+		prefetchDue(tileRows)
+	}
+	JMP(LabelRef(t.label("%sRows", name)))
 }

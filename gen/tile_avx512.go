@@ -44,6 +44,7 @@ var (
 	avx512PanelStride = reg.R8
 	a6                = reg.R12
 	a9                = reg.R11
+	avx512TileRows    = b0 // after a tile: its rows
 	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
@@ -140,10 +141,13 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	for _, r := range sizes {
 		Label(rows(r))
 		asides := w.tile(r, n)
-		SUBQ(imm(r), w.rest)
-		JMP(LabelRef(name + "Rows"))
+		MOVQ(U32(r), avx512TileRows)
+		JMP(LabelRef(name + "Done"))
 		asides()
 	}
+	Label(name + "Done")
+	w.nextRows(n)
+	JMP(LabelRef(name + "Rows"))
 	Label(name + "Next")
 	ADDQ(imm(n*avx512Vector), w.c)
 	IMUL3Q(U32(uint32(n)), avx512PanelStride, a0)
@@ -165,8 +169,21 @@ func (w *avx512Program) unlessQuads(to string, maxRows int) {
 	Label(quads)
 }
 
-// tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns what emits the code
-// beside it.
+// nextRows moves aPtr and alpha on by the rows of a tile of n panels.
+func (w *avx512Program) nextRows(n int) {
+	SUBQ(avx512TileRows, w.rest)
+	MOVQ(avx512TileRows, avx512Temp)
+	IMULQ(aStride, avx512Temp)
+	ADDQ(avx512Temp, aPtr)
+	if w.start == fromAlpha {
+		w.outputs.advance(avx512TileRows)
+		return
+	}
+	IMUL3Q(U32(n), avx512TileRows, avx512TileRows)
+	prefetchDue(avx512TileRows)
+}
+
+// tile computes r rows × n panels and moves cPtr on. It returns what emits the code beside it.
 func (w *avx512Program) tile(r, n int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	w.begin(r, n)
@@ -201,13 +218,6 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 		w.endPrefetching()
 	}
 	w.store(r, n)
-	IMUL3Q(U32(uint32(r)), aStride, avx512Temp)
-	ADDQ(avx512Temp, aPtr)
-	if w.start == fromAlpha {
-		w.outputs.advance(r, a0)
-	} else {
-		prefetchDue(r * n)
-	}
 	return func() {
 		w.part(r, n, name)
 		if n > 1 {

@@ -78,10 +78,10 @@ func (o *beginning) keep(tmp reg.Register) {
 // restart goes back to the first row's factor, by way of a0.
 func (o *beginning) restart() { move(o.first, o.alpha) }
 
-// advance moves on by r rows. It changes tmp.
-func (o *beginning) advance(r int, tmp reg.Register) {
-	IMUL3Q(U32(r), o.alphaStep, tmp)
-	ADDQ(tmp, o.alpha)
+// advance moves on by so many rows, a register that it changes.
+func (o *beginning) advance(rows reg.Register) {
+	IMULQ(o.alphaStep, rows)
+	ADDQ(rows, o.alpha)
 }
 
 // at leaves in from where the outputs begin that are at c, and in step the bytes from a row to the

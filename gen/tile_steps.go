@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile computes r rows × n panels of vecs vectors and moves cPtr and aPtr on, unless there are
-// several panels. It returns what emits the code beside it.
+// tile computes r rows × n panels of vecs vectors and moves cPtr on, unless there are several
+// panels. It returns what emits the code beside it.
 func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
 	t.begin(r, n*vecs)
@@ -53,10 +53,6 @@ func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 		Label(name + "Done")
 	} else {
 		t.store(r, n*vecs)
-	}
-	if n == 1 {
-		IMUL3Q(U32(r), aStride, a0)
-		ADDQ(a0, aPtr)
 	}
 	return func() {
 		if unroll > 1 {

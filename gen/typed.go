@@ -42,6 +42,7 @@ var (
 	typedPanelStride = reg.R11 // bytes between panels of b
 	typedPrefetch    = reg.R12 // the next address to prefetch
 	typedB1          = reg.RDX // moving through the second of four panels
+	typedTileRows    = b0      // after a tile: its rows
 )
 
 // Rows 0, 3 and 6 of a tile of a while it is computed. Tiles of so many rows have no four panels.
@@ -197,10 +198,18 @@ func (t *typedProgram) group(g tileGroup) {
 	for _, r := range g.sizes {
 		Label(rows(r))
 		asides := t.tile(r, g.panels)
-		SUBQ(imm(r), t.rest)
-		JMP(LabelRef(tiles))
+		MOVQ(U32(r), typedTileRows)
+		JMP(LabelRef(name + "Done"))
 		asides()
 	}
+	Label(name + "Done")
+	t.keepPrefetching()
+	SUBQ(typedTileRows, t.rest)
+	MOVQ(typedTileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
+	t.outputs.advance(typedTileRows)
+	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
 	IMUL3Q(U32(g.panels), typedPanelStride, a0)

@@ -47,10 +47,6 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	JG(LabelRef(name))
 	Label(end)
 	t.store(r, n)
-	t.keepPrefetching()
-	IMUL3Q(U32(r), aStride, a0)
-	ADDQ(a0, aPtr)
-	t.outputs.advance(r, a0)
 	return func() {
 		t.beginZero(r, n, name)
 		if !t.format.grouped {
