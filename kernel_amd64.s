@@ -2750,7 +2750,8 @@ dueLine34:
 	JLE        dueRow32
 
 dueEnd35:
-	JMP score_panelRows
+	TESTQ R12, R12
+	JNE   score_panelRows
 
 score_panelNext:
 	CMPQ 96(SP), $0x00
@@ -3513,7 +3514,7 @@ accumulate_shortRows57:
 	MOVQ 32(SP), BX
 
 accumulate_touchFirst58:
-	MOVQ 168(SP), CX
+	IMUL3Q $0x00000001, 168(SP), CX
 
 accumulate_eight59:
 	MOVQ  208(SP), AX
@@ -3640,14 +3641,14 @@ accumulate_begin:
 	JE   accumulate_paged1Not
 
 accumulate_paged1:
-	CMPQ 32(SP), $0x04
-	JL   accumulate_paged1EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched69
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched70
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
+	CMPQ   32(SP), $0x04
+	JL     accumulate_paged1EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched69
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched70
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000004, 168(SP), CX
 
 accumulate_eight71:
 	PREFETCHT1 (AX)
@@ -3658,38 +3659,14 @@ accumulate_eight71:
 	PREFETCHT1 320(AX)
 	PREFETCHT1 384(AX)
 	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	PREFETCHT1 1024(AX)
-	PREFETCHT1 1088(AX)
-	PREFETCHT1 1152(AX)
-	PREFETCHT1 1216(AX)
-	PREFETCHT1 1280(AX)
-	PREFETCHT1 1344(AX)
-	PREFETCHT1 1408(AX)
-	PREFETCHT1 1472(AX)
-	PREFETCHT1 1536(AX)
-	PREFETCHT1 1600(AX)
-	PREFETCHT1 1664(AX)
-	PREFETCHT1 1728(AX)
-	PREFETCHT1 1792(AX)
-	PREFETCHT1 1856(AX)
-	PREFETCHT1 1920(AX)
-	PREFETCHT1 1984(AX)
-	ADDQ       $0x00000800, AX
+	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
 	JG         accumulate_eight71
 	MOVQ       AX, 208(SP)
 	JMP        accumulate_untouched69
 
 accumulate_touched70:
-	MOVQ 168(SP), CX
+	IMUL3Q $0x00000004, 168(SP), CX
 
 accumulate_eight72:
 	MOVQ  208(SP), AX
@@ -3773,78 +3750,185 @@ accumulate_touchSame79:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame80:
-	MOVQ  AX, 208(SP)
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight72
+
+accumulate_untouched69:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 1 rows × 64 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun81
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun81:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop82Part
+	MOVQ         96(SP), R11
+
+accumulate_loop82:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop82Step1:
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop82Step2:
+	PREFETCHT0   64(R11)
+	PREFETCHT0   4160(R11)
+	PREFETCHT0   8256(R11)
+	PREFETCHT0   12352(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop82Step3:
+	PREFETCHT0   16448(R11)
+	PREFETCHT0   20544(R11)
+	PREFETCHT0   24640(R11)
+	PREFETCHT0   28736(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x00000080, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow83
+	ADDQ         $0x00007000, R11
+
+sameWindow83:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop82
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ    R8, DI
+	ADDQ    $0x00000100, 56(SP)
+	MOVQ    48(SP), AX
+	IMUL3Q  $0x00000004, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x04, 32(SP)
+	JMP     accumulate_paged1
+
+accumulate_loop82Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop82Step3
+	JE   accumulate_loop82Step2
+	JMP  accumulate_loop82Step1
+
+accumulate_paged1EndGroup:
+accumulate_paged1two:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_paged1twoEndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched84
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched85
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight86:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight86
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched84
+
+accumulate_touched85:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight87:
 	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame81
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame81:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame82
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame82:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame83
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame83:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame84
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame84:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame85
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame85:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame86
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame86:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame87
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame87:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -3855,8 +3939,6 @@ accumulate_touchSame87:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame88:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -3927,78 +4009,157 @@ accumulate_touchSame94:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame95:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame96
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight87
 
-accumulate_touchSame96:
-	MOVQ  AX, 208(SP)
+accumulate_untouched84:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 1 rows × 32 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun96
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun96:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop97Part
+	MOVQ         96(SP), R11
+
+accumulate_loop97:
+	PREFETCHT0   (R11)
+	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop97Step1:
+	PREFETCHT0   8192(R11)
+	PREFETCHT0   12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop97Step2:
+	PREFETCHT0   16384(R11)
+	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop97Step3:
+	PREFETCHT0   24576(R11)
+	PREFETCHT0   28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x40, R11
+	TESTQ        $0x00001000, R11
+	JE           sameWindow98
+	ADDQ         $0x00007000, R11
+
+sameWindow98:
+	ADDQ    $0x10, AX
+	SUBQ    $0x04, CX
+	JG      accumulate_loop97
+	MOVQ    R11, 96(SP)
+	MOVQ    80(SP), R11
+	MOVQ    56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    $0x00000080, 56(SP)
+	MOVQ    48(SP), AX
+	IMUL3Q  $0x00000002, AX, AX
+	ADDQ    AX, DX
+	SUBQ    $0x02, 32(SP)
+	JMP     accumulate_paged1two
+
+accumulate_loop97Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop97Step3
+	JE   accumulate_loop97Step2
+	JMP  accumulate_loop97Step1
+
+accumulate_paged1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_paged1Not:
+	CMPQ 72(SP), $0x02
+	JNE  accumulate_paged2Not
+	CMPQ 96(SP), $0x00
+	JE   accumulate_paged2Not
+
+accumulate_paged2:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_paged2EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched99
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched100
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight101:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight101
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched99
+
+accumulate_touched100:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight102:
 	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame97
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame97:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame98
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame98:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame99
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame99:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame100
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame100:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame101
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame101:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame102
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame102:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -4019,25 +4180,85 @@ accumulate_touchSame103:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame104:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame105
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame105:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame106
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame106:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame107
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame107:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame108
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame108:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame109
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame109:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame110
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame110:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight72
+	JG   accumulate_eight102
 
-accumulate_untouched69:
+accumulate_untouched99:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-	// 1 rows × 64 columns.
+	// 2 rows × 32 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun105
+	JNE   begun111
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun105:
+begun111:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -4046,94 +4267,88 @@ begun105:
 	VMULPS       32(AX), Y14, Y1
 	VMULPS       64(AX), Y14, Y2
 	VMULPS       96(AX), Y14, Y3
-	VMULPS       128(AX), Y14, Y4
-	VMULPS       160(AX), Y14, Y5
-	VMULPS       192(AX), Y14, Y6
-	VMULPS       224(AX), Y14, Y7
+	ADDQ         R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
 	MOVQ         DX, BX
 	MOVQ         SI, AX
 	MOVQ         48(SP), R13
 	MOVQ         R11, CX
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop106Part
+	JNE          accumulate_loop112Part
 	MOVQ         96(SP), R11
 
-accumulate_loop106:
+accumulate_loop112:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+
+accumulate_loop112Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
-	VBROADCASTSS (AX), Y12
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
 
-accumulate_loop106Step1:
+accumulate_loop112Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+
+accumulate_loop112Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-
-accumulate_loop106Step2:
-	PREFETCHT0   64(R11)
-	PREFETCHT0   4160(R11)
-	PREFETCHT0   8256(R11)
-	PREFETCHT0   12352(R11)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-
-accumulate_loop106Step3:
-	PREFETCHT0   16448(R11)
-	PREFETCHT0   20544(R11)
-	PREFETCHT0   24640(R11)
-	PREFETCHT0   28736(R11)
 	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
 	ADDQ         R10, BX
-	ADDQ         $0x00000080, R11
+	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow107
+	JE           sameWindow113
 	ADDQ         $0x00007000, R11
 
-sameWindow107:
+sameWindow113:
 	ADDQ    $0x10, AX
 	SUBQ    $0x04, CX
-	JG      accumulate_loop106
+	JG      accumulate_loop112
 	MOVQ    R11, 96(SP)
 	MOVQ    80(SP), R11
 	MOVQ    56(SP), DI
@@ -4141,19 +4356,20 @@ sameWindow107:
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
 	ADDQ    R8, DI
-	ADDQ    $0x00000100, 56(SP)
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ    R8, DI
+	ADDQ    $0x00000080, 56(SP)
 	MOVQ    48(SP), AX
-	IMUL3Q  $0x00000004, AX, AX
+	IMUL3Q  $0x00000002, AX, AX
 	ADDQ    AX, DX
-	SUBQ    $0x04, 32(SP)
-	JMP     accumulate_paged1
+	SUBQ    $0x02, 32(SP)
+	JMP     accumulate_paged2
 
-accumulate_loop106Part:
+accumulate_loop112Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4163,22 +4379,30 @@ accumulate_loop106Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop106Step3
-	JE   accumulate_loop106Step2
-	JMP  accumulate_loop106Step1
+	JB   accumulate_loop112Step3
+	JE   accumulate_loop112Step2
+	JMP  accumulate_loop112Step1
 
-accumulate_paged1EndGroup:
-accumulate_paged1two:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_paged1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched108
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched109
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
+accumulate_paged2EndGroup:
+	JMP accumulate_panel
 
-accumulate_eight110:
+accumulate_paged2Not:
+	CMPQ 72(SP), $0x03
+	JNE  accumulate_paged3Not
+	CMPQ 96(SP), $0x00
+	JE   accumulate_paged3Not
+
+accumulate_paged3:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_paged3EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched114
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched115
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight116:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -4187,85 +4411,17 @@ accumulate_eight110:
 	PREFETCHT1 320(AX)
 	PREFETCHT1 384(AX)
 	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
+	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight110
+	JG         accumulate_eight116
 	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched108
+	JMP        accumulate_untouched114
 
-accumulate_touched109:
-	MOVQ 168(SP), CX
+accumulate_touched115:
+	IMUL3Q $0x00000002, 168(SP), CX
 
-accumulate_eight111:
+accumulate_eight117:
 	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame112
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame112:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame113
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame113:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame114
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame114:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame115
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame115:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame116
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame116:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame117
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame117:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -4286,8 +4442,6 @@ accumulate_touchSame118:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame119:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -4348,704 +4502,11 @@ accumulate_touchSame124:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame125:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame126
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame126:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame127
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame127:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight111
+	JG   accumulate_eight117
 
-accumulate_untouched108:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun128
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun128:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop129Part
-	MOVQ         96(SP), R11
-
-accumulate_loop129:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop129Step1:
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop129Step2:
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop129Step3:
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow130
-	ADDQ         $0x00007000, R11
-
-sameWindow130:
-	ADDQ    $0x10, AX
-	SUBQ    $0x04, CX
-	JG      accumulate_loop129
-	MOVQ    R11, 96(SP)
-	MOVQ    80(SP), R11
-	MOVQ    56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    $0x00000080, 56(SP)
-	MOVQ    48(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 32(SP)
-	JMP     accumulate_paged1two
-
-accumulate_loop129Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	MOVQ 96(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop129Step3
-	JE   accumulate_loop129Step2
-	JMP  accumulate_loop129Step1
-
-accumulate_paged1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_paged1Not:
-	CMPQ 72(SP), $0x02
-	JNE  accumulate_paged2Not
-	CMPQ 96(SP), $0x00
-	JE   accumulate_paged2Not
-
-accumulate_paged2:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_paged2EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched131
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched132
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight133:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight133
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched131
-
-accumulate_touched132:
-	MOVQ 168(SP), CX
-
-accumulate_eight134:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame135
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame135:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame136
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame136:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame137
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame137:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame138
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame138:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame139
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame139:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame140
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame140:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame141
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame141:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame142
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame142:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame143
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame143:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame144
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame144:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame145
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame145:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame146
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame146:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame147
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame147:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame148
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame148:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame149
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame149:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame150
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame150:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight134
-
-accumulate_untouched131:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 2 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun151
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun151:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	ADDQ         R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (AX), Y14, Y4
-	VMULPS       32(AX), Y14, Y5
-	VMULPS       64(AX), Y14, Y6
-	VMULPS       96(AX), Y14, Y7
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop152Part
-	MOVQ         96(SP), R11
-
-accumulate_loop152:
-	PREFETCHT0   (R11)
-	PREFETCHT0   4096(R11)
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop152Step1:
-	PREFETCHT0   8192(R11)
-	PREFETCHT0   12288(R11)
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop152Step2:
-	PREFETCHT0   16384(R11)
-	PREFETCHT0   20480(R11)
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop152Step3:
-	PREFETCHT0   24576(R11)
-	PREFETCHT0   28672(R11)
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x40, R11
-	TESTQ        $0x00001000, R11
-	JE           sameWindow153
-	ADDQ         $0x00007000, R11
-
-sameWindow153:
-	ADDQ    $0x10, AX
-	SUBQ    $0x04, CX
-	JG      accumulate_loop152
-	MOVQ    R11, 96(SP)
-	MOVQ    80(SP), R11
-	MOVQ    56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	VMOVUPS Y6, 64(DI)
-	VMOVUPS Y7, 96(DI)
-	ADDQ    R8, DI
-	ADDQ    $0x00000080, 56(SP)
-	MOVQ    48(SP), AX
-	IMUL3Q  $0x00000002, AX, AX
-	ADDQ    AX, DX
-	SUBQ    $0x02, 32(SP)
-	JMP     accumulate_paged2
-
-accumulate_loop152Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	MOVQ 96(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop152Step3
-	JE   accumulate_loop152Step2
-	JMP  accumulate_loop152Step1
-
-accumulate_paged2EndGroup:
-	JMP accumulate_panel
-
-accumulate_paged2Not:
-	CMPQ 72(SP), $0x03
-	JNE  accumulate_paged3Not
-	CMPQ 96(SP), $0x00
-	JE   accumulate_paged3Not
-
-accumulate_paged3:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_paged3EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched154
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched155
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight156:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight156
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched154
-
-accumulate_touched155:
-	MOVQ 168(SP), CX
-
-accumulate_eight157:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame158
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame158:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame159
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame159:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame160
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame160:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame161
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame161:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame162
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame162:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame163
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame163:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame164
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame164:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame165
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame165:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame166
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame166:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame167
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame167:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame168
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame168:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame169
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame169:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame170
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame170:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame171
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame171:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame172
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame172:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame173
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame173:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight157
-
-accumulate_untouched154:
+accumulate_untouched114:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5055,11 +4516,11 @@ accumulate_untouched154:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun174
+	JNE   begun126
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun174:
+begun126:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -5085,10 +4546,10 @@ begun174:
 	MOVQ         48(SP), R13
 	MOVQ         R11, CX
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop175Part
+	JNE          accumulate_loop127Part
 	MOVQ         96(SP), R11
 
-accumulate_loop175:
+accumulate_loop127:
 	PREFETCHT0   (R11)
 	PREFETCHT0   4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -5108,7 +4569,7 @@ accumulate_loop175:
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop175Step1:
+accumulate_loop127Step1:
 	PREFETCHT0   8192(R11)
 	PREFETCHT0   12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -5128,7 +4589,7 @@ accumulate_loop175Step1:
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop175Step2:
+accumulate_loop127Step2:
 	PREFETCHT0   16384(R11)
 	PREFETCHT0   20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -5148,7 +4609,7 @@ accumulate_loop175Step2:
 	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop175Step3:
+accumulate_loop127Step3:
 	PREFETCHT0   24576(R11)
 	PREFETCHT0   28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -5169,13 +4630,13 @@ accumulate_loop175Step3:
 	ADDQ         R10, BX
 	ADDQ         $0x40, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow176
+	JE           sameWindow128
 	ADDQ         $0x00007000, R11
 
-sameWindow176:
+sameWindow128:
 	ADDQ    $0x10, AX
 	SUBQ    $0x04, CX
-	JG      accumulate_loop175
+	JG      accumulate_loop127
 	MOVQ    R11, 96(SP)
 	MOVQ    80(SP), R11
 	MOVQ    56(SP), DI
@@ -5201,7 +4662,7 @@ sameWindow176:
 	SUBQ    $0x02, 32(SP)
 	JMP     accumulate_paged3
 
-accumulate_loop175Part:
+accumulate_loop127Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5211,9 +4672,9 @@ accumulate_loop175Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop175Step3
-	JE   accumulate_loop175Step2
-	JMP  accumulate_loop175Step1
+	JB   accumulate_loop127Step3
+	JE   accumulate_loop127Step2
+	JMP  accumulate_loop127Step1
 
 accumulate_paged3EndGroup:
 	JMP accumulate_panel
@@ -5231,11 +4692,11 @@ accumulate_whole:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun177
+	JNE   begun129
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun177:
+begun129:
 	MOVQ         16(SP), CX
 	VBROADCASTSS (CX), Y14
 	VMULPS       (AX), Y14, Y0
@@ -5369,16 +4830,16 @@ accumulate_sideBySidePacked:
 
 accumulate_sideBySideWanted:
 accumulate_sideBySide1:
-	CMPQ 32(SP), $0x04
-	JL   accumulate_sideBySide1EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched178
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched179
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
+	CMPQ   32(SP), $0x04
+	JL     accumulate_sideBySide1EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched130
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched131
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000004, 168(SP), CX
 
-accumulate_eight180:
+accumulate_eight132:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5387,41 +4848,776 @@ accumulate_eight180:
 	PREFETCHT1 320(AX)
 	PREFETCHT1 384(AX)
 	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	PREFETCHT1 1024(AX)
-	PREFETCHT1 1088(AX)
-	PREFETCHT1 1152(AX)
-	PREFETCHT1 1216(AX)
-	PREFETCHT1 1280(AX)
-	PREFETCHT1 1344(AX)
-	PREFETCHT1 1408(AX)
-	PREFETCHT1 1472(AX)
-	PREFETCHT1 1536(AX)
-	PREFETCHT1 1600(AX)
-	PREFETCHT1 1664(AX)
-	PREFETCHT1 1728(AX)
-	PREFETCHT1 1792(AX)
-	PREFETCHT1 1856(AX)
-	PREFETCHT1 1920(AX)
-	PREFETCHT1 1984(AX)
-	ADDQ       $0x00000800, AX
+	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight180
+	JG         accumulate_eight132
 	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched178
+	JMP        accumulate_untouched130
 
-accumulate_touched179:
-	MOVQ 168(SP), CX
+accumulate_touched131:
+	IMUL3Q $0x00000004, 168(SP), CX
 
-accumulate_eight181:
+accumulate_eight133:
 	MOVQ  208(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame134
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame134:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame135
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame135:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame136
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame136:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame137
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame137:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame138
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame138:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame139
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame139:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame140
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame140:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame141
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame141:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight133
+
+accumulate_untouched130:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 1 rows × 64 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun142
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun142:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop143Part
+
+accumulate_loop143:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop143Step1:
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop143Step2:
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop143Step3:
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           accumulate_loop143
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          accumulate_sideBySide1
+
+accumulate_loop143Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop143Step3
+	JE   accumulate_loop143Step2
+	JMP  accumulate_loop143Step1
+
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_sideBySide1twoEndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched144
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched145
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight146:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight146
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched144
+
+accumulate_touched145:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight147:
+	MOVQ  208(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame148
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame148:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame149
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame149:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame150
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame150:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame151
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame151:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame152
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame152:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame153
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame153:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame154
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame154:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame155
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame155:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight147
+
+accumulate_untouched144:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 1 rows × 32 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun156
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun156:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop157Part
+
+accumulate_loop157:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop157Step1:
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop157Step2:
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop157Step3:
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           accumulate_loop157
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_sideBySide1two
+
+accumulate_loop157Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop157Step3
+	JE   accumulate_loop157Step2
+	JMP  accumulate_loop157Step1
+
+accumulate_sideBySide1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_sideBySide1Not:
+	CMPQ 72(SP), $0x01
+	JNE  accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE   accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ   32(SP), $0x04
+	JL     accumulate_rows1EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched158
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched159
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000004, 168(SP), CX
+
+accumulate_eight160:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight160
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched158
+
+accumulate_touched159:
+	IMUL3Q $0x00000004, 168(SP), CX
+
+accumulate_eight161:
+	MOVQ  208(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame162
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame162:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame163
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame163:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame164
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame164:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame165
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame165:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame166
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame166:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame167
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame167:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame168
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame168:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame169
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame169:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight161
+
+accumulate_untouched158:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 1 rows × 64 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun170
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun170:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	VMULPS       128(AX), Y14, Y4
+	VMULPS       160(AX), Y14, Y5
+	VMULPS       192(AX), Y14, Y6
+	VMULPS       224(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop171Part
+
+accumulate_loop171:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop171Step1:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop171Step2:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+
+accumulate_loop171Step3:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  (BX)(R13*2), Y12, Y4
+	VFMADD231PS  32(BX)(R13*2), Y12, Y5
+	LEAQ         (BX)(R13*2), DI
+	VFMADD231PS  (DI)(R13*1), Y12, Y6
+	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           accumulate_loop171
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	VMOVUPS      Y4, 128(DI)
+	VMOVUPS      Y5, 160(DI)
+	VMOVUPS      Y6, 192(DI)
+	VMOVUPS      Y7, 224(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000100, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000004, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x04, 32(SP)
+	JMP          accumulate_rows1
+
+accumulate_loop171Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop171Step3
+	JE   accumulate_loop171Step2
+	JMP  accumulate_loop171Step1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_rows1twoEndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched172
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched173
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight174:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight174
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched172
+
+accumulate_touched173:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight175:
+	MOVQ  208(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame176
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame176:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame177
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame177:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame178
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame178:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame179
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame179:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame180
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame180:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame181
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame181:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -5442,67 +5638,158 @@ accumulate_touchSame182:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame183:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame184
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight175
 
-accumulate_touchSame184:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame185
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+accumulate_untouched172:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
 
-accumulate_touchSame185:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame186
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+	// 1 rows × 32 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun184
+	MOVQ  DI, AX
+	MOVQ  R8, R13
 
-accumulate_touchSame186:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame187
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+begun184:
+	MOVQ 8(SP), CX
 
-accumulate_touchSame187:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame188
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop185Part
 
-accumulate_touchSame188:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame189
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
+accumulate_loop185:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
 
-accumulate_touchSame189:
-	MOVQ  AX, 208(SP)
+accumulate_loop185Step1:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop185Step2:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+
+accumulate_loop185Step3:
+	LEAQ         (BX)(R10*8), DI
+	PREFETCHT0   (DI)(R10*8)
+	PREFETCHT0   64(DI)(R10*8)
+	PREFETCHT0   128(DI)(R10*8)
+	PREFETCHT0   192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           accumulate_loop185
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_rows1two
+
+accumulate_loop185Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop185Step3
+	JE   accumulate_loop185Step2
+	JMP  accumulate_loop185Step1
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_rows1Not:
+	CMPQ 72(SP), $0x02
+	JNE  accumulate_group2Not
+	CMPQ 152(SP), $0x00
+	JNE  accumulate_group2Not
+
+accumulate_group2:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_group2EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched186
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched187
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight188:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight188
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched186
+
+accumulate_touched187:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight189:
 	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
@@ -5584,68 +5871,170 @@ accumulate_touchSame196:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame197:
-	MOVQ  AX, 208(SP)
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG   accumulate_eight189
+
+accumulate_untouched186:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+
+	// 2 rows × 32 columns.
+	XORQ  R13, R13
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun198
+	MOVQ  DI, AX
+	MOVQ  R8, R13
+
+begun198:
+	MOVQ 8(SP), CX
+
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS       (AX), Y14, Y0
+	VMULPS       32(AX), Y14, Y1
+	VMULPS       64(AX), Y14, Y2
+	VMULPS       96(AX), Y14, Y3
+	ADDQ         R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	MOVQ         DX, BX
+	MOVQ         SI, AX
+	MOVQ         48(SP), R13
+	MOVQ         R11, CX
+	TESTQ        $0x00000003, CX
+	JNE          accumulate_loop199Part
+
+accumulate_loop199:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+
+accumulate_loop199Step1:
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+
+accumulate_loop199Step2:
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+
+accumulate_loop199Step3:
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  32(BX)(R13*1), Y12, Y3
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	ADDQ         R10, BX
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, CX
+	JG           accumulate_loop199
+	MOVQ         56(SP), DI
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
+	MOVQ         48(SP), AX
+	IMUL3Q       $0x00000002, AX, AX
+	ADDQ         AX, DX
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_group2
+
+accumulate_loop199Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB   accumulate_loop199Step3
+	JE   accumulate_loop199Step2
+	JMP  accumulate_loop199Step1
+
+accumulate_group2EndGroup:
+	JMP accumulate_panel
+
+accumulate_group2Not:
+	CMPQ 72(SP), $0x03
+	JNE  accumulate_group3Not
+	CMPQ 152(SP), $0x00
+	JNE  accumulate_group3Not
+
+accumulate_group3:
+	CMPQ   32(SP), $0x02
+	JL     accumulate_group3EndGroup
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched200
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched201
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight202:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ       $0x00000200, AX
+	SUBQ       $0x08, CX
+	JG         accumulate_eight202
+	MOVQ       AX, 208(SP)
+	JMP        accumulate_untouched200
+
+accumulate_touched201:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight203:
 	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame198
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame198:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame199
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame199:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame200
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame200:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame201
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame201:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame202
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame202:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame203
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame203:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -5666,8 +6055,6 @@ accumulate_touchSame204:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame205:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -5728,45 +6115,25 @@ accumulate_touchSame210:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame211:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame212
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame212:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame213
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame213:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight181
+	JG   accumulate_eight203
 
-accumulate_untouched178:
+accumulate_untouched200:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-	// 1 rows × 64 columns.
+	// 3 rows × 32 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun214
+	JNE   begun212
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun214:
+begun212:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -5775,89 +6142,123 @@ begun214:
 	VMULPS       32(AX), Y14, Y1
 	VMULPS       64(AX), Y14, Y2
 	VMULPS       96(AX), Y14, Y3
-	VMULPS       128(AX), Y14, Y4
-	VMULPS       160(AX), Y14, Y5
-	VMULPS       192(AX), Y14, Y6
-	VMULPS       224(AX), Y14, Y7
+	ADDQ         R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS       (AX), Y14, Y4
+	VMULPS       32(AX), Y14, Y5
+	VMULPS       64(AX), Y14, Y6
+	VMULPS       96(AX), Y14, Y7
+	ADDQ         R13, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS       (AX), Y14, Y8
+	VMULPS       32(AX), Y14, Y9
+	VMULPS       64(AX), Y14, Y10
+	VMULPS       96(AX), Y14, Y11
 	MOVQ         DX, BX
 	MOVQ         SI, AX
 	MOVQ         48(SP), R13
 	MOVQ         R11, CX
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop215Part
+	JNE          accumulate_loop213Part
 
-accumulate_loop215:
+accumulate_loop213:
 	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop215Step1:
+accumulate_loop213Step1:
 	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop215Step2:
+accumulate_loop213Step2:
 	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 
-accumulate_loop215Step3:
+accumulate_loop213Step3:
 	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
 	VFMADD231PS  (BX), Y12, Y0
+	VFMADD231PS  (BX), Y13, Y4
+	VFMADD231PS  (BX), Y14, Y8
 	VFMADD231PS  32(BX), Y12, Y1
+	VFMADD231PS  32(BX), Y13, Y5
+	VFMADD231PS  32(BX), Y14, Y9
 	VFMADD231PS  (BX)(R13*1), Y12, Y2
+	VFMADD231PS  (BX)(R13*1), Y13, Y6
+	VFMADD231PS  (BX)(R13*1), Y14, Y10
 	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
+	VFMADD231PS  32(BX)(R13*1), Y13, Y7
+	VFMADD231PS  32(BX)(R13*1), Y14, Y11
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           accumulate_loop215
+	JG           accumulate_loop213
 	MOVQ         56(SP), DI
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	VMOVUPS      Y2, 64(DI)
 	VMOVUPS      Y3, 96(DI)
-	VMOVUPS      Y4, 128(DI)
-	VMOVUPS      Y5, 160(DI)
-	VMOVUPS      Y6, 192(DI)
-	VMOVUPS      Y7, 224(DI)
 	ADDQ         R8, DI
-	ADDQ         $0x00000100, 56(SP)
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y9, 32(DI)
+	VMOVUPS      Y10, 64(DI)
+	VMOVUPS      Y11, 96(DI)
+	ADDQ         R8, DI
+	ADDQ         $0x00000080, 56(SP)
 	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000004, AX, AX
+	IMUL3Q       $0x00000002, AX, AX
 	ADDQ         AX, DX
-	SUBQ         $0x04, 32(SP)
-	JMP          accumulate_sideBySide1
+	SUBQ         $0x02, 32(SP)
+	JMP          accumulate_group3
 
-accumulate_loop215Part:
+accumulate_loop213Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5866,22 +6267,25 @@ accumulate_loop215Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop215Step3
-	JE   accumulate_loop215Step2
-	JMP  accumulate_loop215Step1
+	JB   accumulate_loop213Step3
+	JE   accumulate_loop213Step2
+	JMP  accumulate_loop213Step1
 
-accumulate_sideBySide1EndGroup:
-accumulate_sideBySide1two:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_sideBySide1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched216
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched217
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
+accumulate_group3EndGroup:
+	JMP accumulate_panel
 
-accumulate_eight218:
+accumulate_group3Not:
+accumulate_panel:
+	CMPQ   32(SP), $0x00
+	JE     accumulate_panelEnd
+	CMPQ   208(SP), $0x00
+	JE     accumulate_untouched214
+	CMPQ   216(SP), $0x00
+	JNE    accumulate_touched215
+	MOVQ   208(SP), AX
+	IMUL3Q $0x00000001, 168(SP), CX
+
+accumulate_eight216:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5890,25 +6294,37 @@ accumulate_eight218:
 	PREFETCHT1 320(AX)
 	PREFETCHT1 384(AX)
 	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
+	ADDQ       $0x00000200, AX
 	SUBQ       $0x08, CX
-	JG         accumulate_eight218
+	JG         accumulate_eight216
 	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched216
+	JMP        accumulate_untouched214
 
-accumulate_touched217:
-	MOVQ 168(SP), CX
+accumulate_touched215:
+	IMUL3Q $0x00000001, 168(SP), CX
 
-accumulate_eight219:
+accumulate_eight217:
 	MOVQ  208(SP), AX
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame218
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame218:
+	TESTL AX, (AX)
+	ADDQ  $0x40, AX
+	CMPQ  AX, 216(SP)
+	JB    accumulate_touchSame219
+	ADDQ  224(SP), AX
+	MOVQ  AX, R13
+	ADDQ  232(SP), R13
+	MOVQ  R13, 216(SP)
+
+accumulate_touchSame219:
 	TESTL AX, (AX)
 	ADDQ  $0x40, AX
 	CMPQ  AX, 216(SP)
@@ -5969,1880 +6385,25 @@ accumulate_touchSame224:
 	MOVQ  R13, 216(SP)
 
 accumulate_touchSame225:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame226
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame226:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame227
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame227:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame228
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame228:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame229
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame229:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame230
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame230:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame231
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame231:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame232
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame232:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame233
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame233:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame234
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame234:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame235
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame235:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG   accumulate_eight219
+	JG   accumulate_eight217
 
-accumulate_untouched216:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun236
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun236:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop237Part
-
-accumulate_loop237:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop237Step1:
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop237Step2:
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop237Step3:
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           accumulate_loop237
-	MOVQ         56(SP), DI
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	ADDQ         R8, DI
-	ADDQ         $0x00000080, 56(SP)
-	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000002, AX, AX
-	ADDQ         AX, DX
-	SUBQ         $0x02, 32(SP)
-	JMP          accumulate_sideBySide1two
-
-accumulate_loop237Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop237Step3
-	JE   accumulate_loop237Step2
-	JMP  accumulate_loop237Step1
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 72(SP), $0x01
-	JNE  accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE   accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 32(SP), $0x04
-	JL   accumulate_rows1EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched238
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched239
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight240:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	PREFETCHT1 1024(AX)
-	PREFETCHT1 1088(AX)
-	PREFETCHT1 1152(AX)
-	PREFETCHT1 1216(AX)
-	PREFETCHT1 1280(AX)
-	PREFETCHT1 1344(AX)
-	PREFETCHT1 1408(AX)
-	PREFETCHT1 1472(AX)
-	PREFETCHT1 1536(AX)
-	PREFETCHT1 1600(AX)
-	PREFETCHT1 1664(AX)
-	PREFETCHT1 1728(AX)
-	PREFETCHT1 1792(AX)
-	PREFETCHT1 1856(AX)
-	PREFETCHT1 1920(AX)
-	PREFETCHT1 1984(AX)
-	ADDQ       $0x00000800, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight240
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched238
-
-accumulate_touched239:
-	MOVQ 168(SP), CX
-
-accumulate_eight241:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame242
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame242:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame243
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame243:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame244
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame244:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame245
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame245:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame246
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame246:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame247
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame247:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame248
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame248:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame249
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame249:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame250
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame250:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame251
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame251:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame252
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame252:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame253
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame253:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame254
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame254:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame255
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame255:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame256
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame256:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame257
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame257:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame258
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame258:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame259
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame259:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame260
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame260:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame261
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame261:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame262
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame262:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame263
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame263:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame264
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame264:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame265
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame265:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame266
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame266:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame267
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame267:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame268
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame268:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame269
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame269:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame270
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame270:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame271
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame271:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame272
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame272:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame273
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame273:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight241
-
-accumulate_untouched238:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 64 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun274
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun274:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	VMULPS       128(AX), Y14, Y4
-	VMULPS       160(AX), Y14, Y5
-	VMULPS       192(AX), Y14, Y6
-	VMULPS       224(AX), Y14, Y7
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop275Part
-
-accumulate_loop275:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-
-accumulate_loop275Step1:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-
-accumulate_loop275Step2:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-
-accumulate_loop275Step3:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  (BX)(R13*2), Y12, Y4
-	VFMADD231PS  32(BX)(R13*2), Y12, Y5
-	LEAQ         (BX)(R13*2), DI
-	VFMADD231PS  (DI)(R13*1), Y12, Y6
-	VFMADD231PS  32(DI)(R13*1), Y12, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           accumulate_loop275
-	MOVQ         56(SP), DI
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	VMOVUPS      Y4, 128(DI)
-	VMOVUPS      Y5, 160(DI)
-	VMOVUPS      Y6, 192(DI)
-	VMOVUPS      Y7, 224(DI)
-	ADDQ         R8, DI
-	ADDQ         $0x00000100, 56(SP)
-	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000004, AX, AX
-	ADDQ         AX, DX
-	SUBQ         $0x04, 32(SP)
-	JMP          accumulate_rows1
-
-accumulate_loop275Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop275Step3
-	JE   accumulate_loop275Step2
-	JMP  accumulate_loop275Step1
-
-accumulate_rows1EndGroup:
-accumulate_rows1two:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_rows1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched276
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched277
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight278:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight278
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched276
-
-accumulate_touched277:
-	MOVQ 168(SP), CX
-
-accumulate_eight279:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame280
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame280:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame281
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame281:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame282
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame282:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame283
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame283:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame284
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame284:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame285
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame285:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame286
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame286:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame287
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame287:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame288
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame288:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame289
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame289:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame290
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame290:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame291
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame291:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame292
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame292:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame293
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame293:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame294
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame294:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame295
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame295:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight279
-
-accumulate_untouched276:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun296
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun296:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop297Part
-
-accumulate_loop297:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop297Step1:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop297Step2:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-
-accumulate_loop297Step3:
-	LEAQ         (BX)(R10*8), DI
-	PREFETCHT0   (DI)(R10*8)
-	PREFETCHT0   64(DI)(R10*8)
-	PREFETCHT0   128(DI)(R10*8)
-	PREFETCHT0   192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           accumulate_loop297
-	MOVQ         56(SP), DI
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	ADDQ         R8, DI
-	ADDQ         $0x00000080, 56(SP)
-	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000002, AX, AX
-	ADDQ         AX, DX
-	SUBQ         $0x02, 32(SP)
-	JMP          accumulate_rows1two
-
-accumulate_loop297Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop297Step3
-	JE   accumulate_loop297Step2
-	JMP  accumulate_loop297Step1
-
-accumulate_rows1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_rows1Not:
-	CMPQ 72(SP), $0x02
-	JNE  accumulate_group2Not
-	CMPQ 152(SP), $0x00
-	JNE  accumulate_group2Not
-
-accumulate_group2:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_group2EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched298
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched299
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight300:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight300
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched298
-
-accumulate_touched299:
-	MOVQ 168(SP), CX
-
-accumulate_eight301:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame302
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame302:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame303
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame303:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame304
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame304:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame305
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame305:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame306
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame306:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame307
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame307:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame308
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame308:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame309
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame309:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame310
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame310:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame311
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame311:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame312
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame312:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame313
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame313:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame314
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame314:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame315
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame315:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame316
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame316:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame317
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame317:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight301
-
-accumulate_untouched298:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 2 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun318
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun318:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	ADDQ         R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (AX), Y14, Y4
-	VMULPS       32(AX), Y14, Y5
-	VMULPS       64(AX), Y14, Y6
-	VMULPS       96(AX), Y14, Y7
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop319Part
-
-accumulate_loop319:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop319Step1:
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop319Step2:
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-
-accumulate_loop319Step3:
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           accumulate_loop319
-	MOVQ         56(SP), DI
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	VMOVUPS      Y6, 64(DI)
-	VMOVUPS      Y7, 96(DI)
-	ADDQ         R8, DI
-	ADDQ         $0x00000080, 56(SP)
-	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000002, AX, AX
-	ADDQ         AX, DX
-	SUBQ         $0x02, 32(SP)
-	JMP          accumulate_group2
-
-accumulate_loop319Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop319Step3
-	JE   accumulate_loop319Step2
-	JMP  accumulate_loop319Step1
-
-accumulate_group2EndGroup:
-	JMP accumulate_panel
-
-accumulate_group2Not:
-	CMPQ 72(SP), $0x03
-	JNE  accumulate_group3Not
-	CMPQ 152(SP), $0x00
-	JNE  accumulate_group3Not
-
-accumulate_group3:
-	CMPQ 32(SP), $0x02
-	JL   accumulate_group3EndGroup
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched320
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched321
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight322:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	PREFETCHT1 512(AX)
-	PREFETCHT1 576(AX)
-	PREFETCHT1 640(AX)
-	PREFETCHT1 704(AX)
-	PREFETCHT1 768(AX)
-	PREFETCHT1 832(AX)
-	PREFETCHT1 896(AX)
-	PREFETCHT1 960(AX)
-	ADDQ       $0x00000400, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight322
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched320
-
-accumulate_touched321:
-	MOVQ 168(SP), CX
-
-accumulate_eight323:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame324
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame324:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame325
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame325:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame326
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame326:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame327
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame327:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame328
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame328:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame329
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame329:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame330
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame330:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame331
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame331:
-	MOVQ  AX, 208(SP)
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame332
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame332:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame333
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame333:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame334
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame334:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame335
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame335:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame336
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame336:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame337
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame337:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame338
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame338:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame339
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame339:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight323
-
-accumulate_untouched320:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 3 rows × 32 columns.
-	XORQ  R13, R13
-	MOVQ  (SP), AX
-	TESTQ AX, AX
-	JNE   begun340
-	MOVQ  DI, AX
-	MOVQ  R8, R13
-
-begun340:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS       (AX), Y14, Y0
-	VMULPS       32(AX), Y14, Y1
-	VMULPS       64(AX), Y14, Y2
-	VMULPS       96(AX), Y14, Y3
-	ADDQ         R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS       (AX), Y14, Y4
-	VMULPS       32(AX), Y14, Y5
-	VMULPS       64(AX), Y14, Y6
-	VMULPS       96(AX), Y14, Y7
-	ADDQ         R13, AX
-	VBROADCASTSS 8(CX), Y14
-	VMULPS       (AX), Y14, Y8
-	VMULPS       32(AX), Y14, Y9
-	VMULPS       64(AX), Y14, Y10
-	VMULPS       96(AX), Y14, Y11
-	MOVQ         DX, BX
-	MOVQ         SI, AX
-	MOVQ         48(SP), R13
-	MOVQ         R11, CX
-	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop341Part
-
-accumulate_loop341:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-
-accumulate_loop341Step1:
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-
-accumulate_loop341Step2:
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-
-accumulate_loop341Step3:
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS  (BX), Y12, Y0
-	VFMADD231PS  (BX), Y13, Y4
-	VFMADD231PS  (BX), Y14, Y8
-	VFMADD231PS  32(BX), Y12, Y1
-	VFMADD231PS  32(BX), Y13, Y5
-	VFMADD231PS  32(BX), Y14, Y9
-	VFMADD231PS  (BX)(R13*1), Y12, Y2
-	VFMADD231PS  (BX)(R13*1), Y13, Y6
-	VFMADD231PS  (BX)(R13*1), Y14, Y10
-	VFMADD231PS  32(BX)(R13*1), Y12, Y3
-	VFMADD231PS  32(BX)(R13*1), Y13, Y7
-	VFMADD231PS  32(BX)(R13*1), Y14, Y11
-	ADDQ         R10, BX
-	ADDQ         $0x10, AX
-	SUBQ         $0x04, CX
-	JG           accumulate_loop341
-	MOVQ         56(SP), DI
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y4, (DI)
-	VMOVUPS      Y5, 32(DI)
-	VMOVUPS      Y6, 64(DI)
-	VMOVUPS      Y7, 96(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Y8, (DI)
-	VMOVUPS      Y9, 32(DI)
-	VMOVUPS      Y10, 64(DI)
-	VMOVUPS      Y11, 96(DI)
-	ADDQ         R8, DI
-	ADDQ         $0x00000080, 56(SP)
-	MOVQ         48(SP), AX
-	IMUL3Q       $0x00000002, AX, AX
-	ADDQ         AX, DX
-	SUBQ         $0x02, 32(SP)
-	JMP          accumulate_group3
-
-accumulate_loop341Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB   accumulate_loop341Step3
-	JE   accumulate_loop341Step2
-	JMP  accumulate_loop341Step1
-
-accumulate_group3EndGroup:
-	JMP accumulate_panel
-
-accumulate_group3Not:
-accumulate_panel:
-	CMPQ 32(SP), $0x00
-	JE   accumulate_panelEnd
-	CMPQ 208(SP), $0x00
-	JE   accumulate_untouched342
-	CMPQ 216(SP), $0x00
-	JNE  accumulate_touched343
-	MOVQ 208(SP), AX
-	MOVQ 168(SP), CX
-
-accumulate_eight344:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ       $0x00000200, AX
-	SUBQ       $0x08, CX
-	JG         accumulate_eight344
-	MOVQ       AX, 208(SP)
-	JMP        accumulate_untouched342
-
-accumulate_touched343:
-	MOVQ 168(SP), CX
-
-accumulate_eight345:
-	MOVQ  208(SP), AX
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame346
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame346:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame347
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame347:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame348
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame348:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame349
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame349:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame350
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame350:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame351
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame351:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame352
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame352:
-	TESTL AX, (AX)
-	ADDQ  $0x40, AX
-	CMPQ  AX, 216(SP)
-	JB    accumulate_touchSame353
-	ADDQ  224(SP), AX
-	MOVQ  AX, R13
-	ADDQ  232(SP), R13
-	MOVQ  R13, 216(SP)
-
-accumulate_touchSame353:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG   accumulate_eight345
-
-accumulate_untouched342:
+accumulate_untouched214:
 	MOVQ  104(SP), AX
 	TESTQ AX, AX
-	JE    accumulate_noneAfter355
+	JE    accumulate_noneAfter227
 	CMPQ  32(SP), $0x01
-	JE    accumulate_lastPanel354
+	JE    accumulate_lastPanel226
 	MOVQ  48(SP), AX
 	ADDQ  DX, AX
 
-accumulate_lastPanel354:
+accumulate_lastPanel226:
 	MOVQ AX, R13
 	ADDQ 48(SP), R13
 	MOVQ R13, 120(SP)
 
-accumulate_noneAfter355:
+accumulate_noneAfter227:
 	MOVQ AX, 112(SP)
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
@@ -7880,11 +6441,11 @@ accumulate_panel6:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun356
+	JNE   begun228
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun356:
+begun228:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -7917,16 +6478,16 @@ begun356:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 	SUBQ         $0x04, CX
-	JLE          accumulate_loop357Short
+	JLE          accumulate_loop229Short
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop357Part
+	JNE          accumulate_loop229Part
 	MOVQ         112(SP), R11
 	TESTQ        R11, R11
-	JNE          accumulate_ahead358
+	JNE          accumulate_ahead230
 	MOVQ         96(SP), R11
 
-accumulate_ahead358:
-accumulate_loop357:
+accumulate_ahead230:
+accumulate_loop229:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7949,7 +6510,7 @@ accumulate_loop357:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 
-accumulate_loop357Step1:
+accumulate_loop229Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7972,7 +6533,7 @@ accumulate_loop357Step1:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 
-accumulate_loop357Step2:
+accumulate_loop229Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -7995,7 +6556,7 @@ accumulate_loop357Step2:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 
-accumulate_loop357Step3:
+accumulate_loop229Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8018,20 +6579,20 @@ accumulate_loop357Step3:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	TESTQ        R11, R11
-	JNE          accumulate_loop357Request
+	JNE          accumulate_loop229Request
 
-accumulate_loop357Requested:
+accumulate_loop229Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG   accumulate_loop357
+	JG   accumulate_loop229
 	CMPQ 112(SP), $0x00
-	JNE  accumulate_loop357Ahead
+	JNE  accumulate_loop229Ahead
 
-accumulate_loop357Kept:
+accumulate_loop229Kept:
 	MOVQ 80(SP), R11
 
-accumulate_loop357Spread:
+accumulate_loop229Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8149,11 +6710,11 @@ accumulate_loop357Spread:
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
 
-accumulate_loop357Done:
+accumulate_loop229Done:
 	MOVQ $0x00000006, BX
 	JMP  accumulate_panelDone
 
-accumulate_loop357Part:
+accumulate_loop229Part:
 	MOVQ  CX, R11
 	ANDQ  $0x03, R11
 	LEAQ  -16(AX)(R11*4), AX
@@ -8164,20 +6725,20 @@ accumulate_loop357Part:
 	MOVQ  80(SP), R11
 	MOVQ  112(SP), R11
 	TESTQ R11, R11
-	JNE   accumulate_ahead359
+	JNE   accumulate_ahead231
 	MOVQ  96(SP), R11
 
-accumulate_ahead359:
+accumulate_ahead231:
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop357Step3
-	JE   accumulate_loop357Step2
-	JMP  accumulate_loop357Step1
+	JB   accumulate_loop229Step3
+	JE   accumulate_loop229Step2
+	JMP  accumulate_loop229Step1
 
-accumulate_loop357Short:
-	JE   accumulate_loop357Spread
+accumulate_loop229Short:
+	JE   accumulate_loop229Spread
 	ADDQ $0x04, CX
 
-accumulate_one360:
+accumulate_one232:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	ADDQ         R10, BX
@@ -8202,7 +6763,7 @@ accumulate_one360:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one360
+	JNE          accumulate_one232
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -8221,17 +6782,17 @@ accumulate_one360:
 	VMOVUPS      Y10, (DI)
 	VMOVUPS      Y11, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_loop357Done
+	JMP          accumulate_loop229Done
 
-accumulate_loop357Request:
+accumulate_loop229Request:
 	CMPQ       112(SP), $0x00
-	JE         accumulate_loop357Pages
+	JE         accumulate_loop229Pages
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ       $0x00000080, R11
-	JMP        accumulate_loop357Requested
+	JMP        accumulate_loop229Requested
 
-accumulate_loop357Pages:
+accumulate_loop229Pages:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -8239,31 +6800,31 @@ accumulate_loop357Pages:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow361
+	JE         sameWindow233
 	ADDQ       $0x00007000, R11
 
-sameWindow361:
-	JMP accumulate_loop357Requested
+sameWindow233:
+	JMP accumulate_loop229Requested
 
-accumulate_loop357Ahead:
+accumulate_loop229Ahead:
 	MOVQ R11, 112(SP)
 	CMPQ R11, 120(SP)
-	JB   accumulate_loop357Some
+	JB   accumulate_loop229Some
 	MOVQ $+0, 112(SP)
 
-accumulate_loop357Some:
-	JMP accumulate_loop357Kept
+accumulate_loop229Some:
+	JMP accumulate_loop229Kept
 
 accumulate_panel5:
 	// 5 rows × 16 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun362
+	JNE   begun234
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun362:
+begun234:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -8292,14 +6853,14 @@ begun362:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 	SUBQ         $0x04, CX
-	JLE          accumulate_loop363Short
+	JLE          accumulate_loop235Short
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop363Part
+	JNE          accumulate_loop235Part
 	CMPQ         96(SP), $0x00
-	JNE          accumulate_loop363Paged
+	JNE          accumulate_loop235Paged
 	MOVQ         128(SP), R11
 
-accumulate_loop363:
+accumulate_loop235:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8320,7 +6881,7 @@ accumulate_loop363:
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
 
-accumulate_loop363Step1:
+accumulate_loop235Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8341,7 +6902,7 @@ accumulate_loop363Step1:
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
 
-accumulate_loop363Step2:
+accumulate_loop235Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8362,7 +6923,7 @@ accumulate_loop363Step2:
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
 
-accumulate_loop363Step3:
+accumulate_loop235Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8385,12 +6946,12 @@ accumulate_loop363Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           accumulate_loop363
+	JG           accumulate_loop235
 
-accumulate_loop363Last:
+accumulate_loop235Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop363Spread:
+accumulate_loop235Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8493,11 +7054,11 @@ accumulate_loop363Spread:
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
 
-accumulate_loop363Done:
+accumulate_loop235Done:
 	MOVQ $0x00000005, BX
 	JMP  accumulate_panelDone
 
-accumulate_loop363Part:
+accumulate_loop235Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -8508,15 +7069,15 @@ accumulate_loop363Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop363Step3
-	JE   accumulate_loop363Step2
-	JMP  accumulate_loop363Step1
+	JB   accumulate_loop235Step3
+	JE   accumulate_loop235Step2
+	JMP  accumulate_loop235Step1
 
-accumulate_loop363Short:
-	JE   accumulate_loop363Spread
+accumulate_loop235Short:
+	JE   accumulate_loop235Spread
 	ADDQ $0x04, CX
 
-accumulate_one364:
+accumulate_one236:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8539,7 +7100,7 @@ accumulate_one364:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one364
+	JNE          accumulate_one236
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -8555,12 +7116,12 @@ accumulate_one364:
 	VMOVUPS      Y8, (DI)
 	VMOVUPS      Y9, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_loop363Done
+	JMP          accumulate_loop235Done
 
-accumulate_loop363Paged:
+accumulate_loop235Paged:
 	MOVQ 96(SP), R11
 
-accumulate_loop363PagedLoop:
+accumulate_loop235PagedLoop:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8640,26 +7201,26 @@ accumulate_loop363PagedLoop:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow365
+	JE           sameWindow237
 	ADDQ         $0x00007000, R11
 
-sameWindow365:
+sameWindow237:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG   accumulate_loop363PagedLoop
-	JMP  accumulate_loop363Last
+	JG   accumulate_loop235PagedLoop
+	JMP  accumulate_loop235Last
 
 accumulate_panel4:
 	// 4 rows × 16 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun366
+	JNE   begun238
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun366:
+begun238:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -8684,14 +7245,14 @@ begun366:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 	SUBQ         $0x04, CX
-	JLE          accumulate_loop367Short
+	JLE          accumulate_loop239Short
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop367Part
+	JNE          accumulate_loop239Part
 	CMPQ         96(SP), $0x00
-	JNE          accumulate_loop367Paged
+	JNE          accumulate_loop239Paged
 	MOVQ         128(SP), R11
 
-accumulate_loop367:
+accumulate_loop239:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8709,7 +7270,7 @@ accumulate_loop367:
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
 
-accumulate_loop367Step1:
+accumulate_loop239Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8727,7 +7288,7 @@ accumulate_loop367Step1:
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
 
-accumulate_loop367Step2:
+accumulate_loop239Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8745,7 +7306,7 @@ accumulate_loop367Step2:
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
 
-accumulate_loop367Step3:
+accumulate_loop239Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8765,12 +7326,12 @@ accumulate_loop367Step3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           accumulate_loop367
+	JG           accumulate_loop239
 
-accumulate_loop367Last:
+accumulate_loop239Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop367Spread:
+accumulate_loop239Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -8850,11 +7411,11 @@ accumulate_loop367Spread:
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
 
-accumulate_loop367Done:
+accumulate_loop239Done:
 	MOVQ $0x00000004, BX
 	JMP  accumulate_panelDone
 
-accumulate_loop367Part:
+accumulate_loop239Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -8865,15 +7426,15 @@ accumulate_loop367Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop367Step3
-	JE   accumulate_loop367Step2
-	JMP  accumulate_loop367Step1
+	JB   accumulate_loop239Step3
+	JE   accumulate_loop239Step2
+	JMP  accumulate_loop239Step1
 
-accumulate_loop367Short:
-	JE   accumulate_loop367Spread
+accumulate_loop239Short:
+	JE   accumulate_loop239Spread
 	ADDQ $0x04, CX
 
-accumulate_one368:
+accumulate_one240:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -8893,7 +7454,7 @@ accumulate_one368:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          accumulate_one368
+	JNE          accumulate_one240
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -8906,12 +7467,12 @@ accumulate_one368:
 	VMOVUPS      Y6, (DI)
 	VMOVUPS      Y7, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_loop367Done
+	JMP          accumulate_loop239Done
 
-accumulate_loop367Paged:
+accumulate_loop239Paged:
 	MOVQ 96(SP), R11
 
-accumulate_loop367PagedLoop:
+accumulate_loop239PagedLoop:
 	PREFETCHT0   (R11)
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -8979,26 +7540,26 @@ accumulate_loop367PagedLoop:
 	XORQ         $0x00004000, R11
 	ADDQ         $0x20, R11
 	TESTQ        $0x00001000, R11
-	JE           sameWindow369
+	JE           sameWindow241
 	ADDQ         $0x00007000, R11
 
-sameWindow369:
+sameWindow241:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG   accumulate_loop367PagedLoop
-	JMP  accumulate_loop367Last
+	JG   accumulate_loop239PagedLoop
+	JMP  accumulate_loop239Last
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun370
+	JNE   begun242
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun370:
+begun242:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9017,12 +7578,12 @@ begun370:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 	SUBQ         $0x04, CX
-	JLE          accumulate_loop371Short
+	JLE          accumulate_loop243Short
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop371Part
+	JNE          accumulate_loop243Part
 	MOVQ         128(SP), R11
 
-accumulate_loop371:
+accumulate_loop243:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9037,7 +7598,7 @@ accumulate_loop371:
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
 
-accumulate_loop371Step1:
+accumulate_loop243Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9052,7 +7613,7 @@ accumulate_loop371Step1:
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
 
-accumulate_loop371Step2:
+accumulate_loop243Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9067,7 +7628,7 @@ accumulate_loop371Step2:
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
 
-accumulate_loop371Step3:
+accumulate_loop243Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9083,10 +7644,10 @@ accumulate_loop371Step3:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           accumulate_loop371
+	JG           accumulate_loop243
 	MOVQ         80(SP), R11
 
-accumulate_loop371Spread:
+accumulate_loop243Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ         (BX)(R10*1), CX
 	VMOVUPS      (BX), Y12
@@ -9151,11 +7712,11 @@ accumulate_loop371Spread:
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
 
-accumulate_loop371Done:
+accumulate_loop243Done:
 	MOVQ $0x00000003, BX
 	JMP  accumulate_panelDone
 
-accumulate_loop371Part:
+accumulate_loop243Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -9165,15 +7726,15 @@ accumulate_loop371Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop371Step3
-	JE   accumulate_loop371Step2
-	JMP  accumulate_loop371Step1
+	JB   accumulate_loop243Step3
+	JE   accumulate_loop243Step2
+	JMP  accumulate_loop243Step1
 
-accumulate_loop371Short:
-	JE   accumulate_loop371Spread
+accumulate_loop243Short:
+	JE   accumulate_loop243Spread
 	ADDQ $0x04, CX
 
-accumulate_one372:
+accumulate_one244:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9189,7 +7750,7 @@ accumulate_one372:
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          accumulate_one372
+	JNE          accumulate_one244
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -9199,18 +7760,18 @@ accumulate_one372:
 	VMOVUPS      Y4, (DI)
 	VMOVUPS      Y5, 32(DI)
 	ADDQ         R8, DI
-	JMP          accumulate_loop371Done
+	JMP          accumulate_loop243Done
 
 accumulate_panel2:
 	// 2 rows × 16 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun373
+	JNE   begun245
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun373:
+begun245:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9225,10 +7786,10 @@ begun373:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop374Part
+	JNE          accumulate_loop246Part
 	MOVQ         128(SP), R11
 
-accumulate_loop374:
+accumulate_loop246:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9240,7 +7801,7 @@ accumulate_loop374:
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
 
-accumulate_loop374Step1:
+accumulate_loop246Step1:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9252,7 +7813,7 @@ accumulate_loop374Step1:
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
 
-accumulate_loop374Step2:
+accumulate_loop246Step2:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9264,7 +7825,7 @@ accumulate_loop374Step2:
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
 
-accumulate_loop374Step3:
+accumulate_loop246Step3:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	PREFETCHT0   (BX)(R11*1)
@@ -9277,7 +7838,7 @@ accumulate_loop374Step3:
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           accumulate_loop374
+	JG           accumulate_loop246
 	MOVQ         80(SP), R11
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
@@ -9288,7 +7849,7 @@ accumulate_loop374Step3:
 	MOVQ         $0x00000002, BX
 	JMP          accumulate_panelDone
 
-accumulate_loop374Part:
+accumulate_loop246Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -9298,20 +7859,20 @@ accumulate_loop374Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop374Step3
-	JE   accumulate_loop374Step2
-	JMP  accumulate_loop374Step1
+	JB   accumulate_loop246Step3
+	JE   accumulate_loop246Step2
+	JMP  accumulate_loop246Step1
 
 accumulate_panel1:
 	// 1 rows × 16 columns.
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun375
+	JNE   begun247
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun375:
+begun247:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9322,31 +7883,31 @@ begun375:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 	TESTQ        $0x00000003, CX
-	JNE          accumulate_loop376Part
+	JNE          accumulate_loop248Part
 	MOVQ         128(SP), R11
 
-accumulate_loop376:
+accumulate_loop248:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
 
-accumulate_loop376Step1:
+accumulate_loop248Step1:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
 
-accumulate_loop376Step2:
+accumulate_loop248Step2:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	VFMADD231PS  32(BX), Y14, Y1
 	ADDQ         R10, BX
 
-accumulate_loop376Step3:
+accumulate_loop248Step3:
 	PREFETCHT0   (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
@@ -9354,7 +7915,7 @@ accumulate_loop376Step3:
 	ADDQ         R10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           accumulate_loop376
+	JG           accumulate_loop248
 	MOVQ         80(SP), R11
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
@@ -9362,7 +7923,7 @@ accumulate_loop376Step3:
 	MOVQ         $0x00000001, BX
 	JMP          accumulate_panelDone
 
-accumulate_loop376Part:
+accumulate_loop248Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -9372,22 +7933,24 @@ accumulate_loop376Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB   accumulate_loop376Step3
-	JE   accumulate_loop376Step2
-	JMP  accumulate_loop376Step1
+	JB   accumulate_loop248Step3
+	JE   accumulate_loop248Step2
+	JMP  accumulate_loop248Step1
 
 accumulate_panelDone:
 	SUBQ  BX, R12
+	JE    accumulate_panelNext
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   accumulate_panelRows
+	TESTQ R12, R12
+	JNE   accumulate_panelRows
 
 accumulate_panelNext:
 	CMPQ 96(SP), $0x00
-	JE   accumulate_notPaged377
+	JE   accumulate_notPaged249
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -9397,7 +7960,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ   AX, 96(SP)
 
-accumulate_notPaged377:
+accumulate_notPaged249:
 	ADDQ $0x40, 56(SP)
 	ADDQ 48(SP), DX
 	DECQ 32(SP)
@@ -9449,11 +8012,11 @@ accumulate_half6:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun378
+	JNE   begun250
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun378:
+begun250:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9480,7 +8043,7 @@ begun378:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 
-accumulate_loop379:
+accumulate_loop251:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9498,7 +8061,7 @@ accumulate_loop379:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	SUBQ         $0x01, CX
-	JG           accumulate_loop379
+	JG           accumulate_loop251
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -9519,11 +8082,11 @@ accumulate_half5:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun380
+	JNE   begun252
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun380:
+begun252:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9547,7 +8110,7 @@ begun380:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 
-accumulate_loop381:
+accumulate_loop253:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9563,7 +8126,7 @@ accumulate_loop381:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	SUBQ         $0x01, CX
-	JG           accumulate_loop381
+	JG           accumulate_loop253
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -9582,11 +8145,11 @@ accumulate_half4:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun382
+	JNE   begun254
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun382:
+begun254:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9607,7 +8170,7 @@ begun382:
 	ADDQ         R9, R13
 	MOVQ         R11, CX
 
-accumulate_loop383:
+accumulate_loop255:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9621,7 +8184,7 @@ accumulate_loop383:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	SUBQ         $0x01, CX
-	JG           accumulate_loop383
+	JG           accumulate_loop255
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -9638,11 +8201,11 @@ accumulate_half3:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun384
+	JNE   begun256
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun384:
+begun256:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9658,7 +8221,7 @@ begun384:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulate_loop385:
+accumulate_loop257:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9669,7 +8232,7 @@ accumulate_loop385:
 	VFMADD231PS  Y12, Y14, Y2
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulate_loop385
+	JG           accumulate_loop257
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -9684,11 +8247,11 @@ accumulate_half2:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun386
+	JNE   begun258
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun386:
+begun258:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9701,7 +8264,7 @@ begun386:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulate_loop387:
+accumulate_loop259:
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
 	VBROADCASTSS (AX), Y14
@@ -9710,7 +8273,7 @@ accumulate_loop387:
 	VFMADD231PS  Y12, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulate_loop387
+	JG           accumulate_loop259
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -9723,11 +8286,11 @@ accumulate_half1:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun388
+	JNE   begun260
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun388:
+begun260:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -9737,25 +8300,27 @@ begun388:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulate_loop389:
+accumulate_loop261:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  (BX), Y14, Y0
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulate_loop389
+	JG           accumulate_loop261
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	MOVQ         $0x00000001, BX
 
 accumulate_halfDone:
 	SUBQ  BX, R12
+	JE    accumulate_halfNext
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   accumulate_halfRows
+	TESTQ R12, R12
+	JNE   accumulate_halfRows
 
 accumulate_halfNext:
 	ADDQ $0x40, 56(SP)
@@ -9766,7 +8331,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ  160(SP), $0x00
-	JE    accumulate_noSteps390
+	JE    accumulate_noSteps262
 	MOVQ  168(SP), R11
 	LEAQ  (R11)(R11*1), AX
 	ADDQ  AX, AX
@@ -9786,25 +8351,25 @@ accumulate_done:
 	MOVQ  $+0, 24(SP)
 	MOVQ  $+0, (SP)
 	CMPQ  160(SP), R11
-	JGE   accumulate_wholeSteps391
+	JGE   accumulate_wholeSteps263
 	MOVQ  160(SP), R11
 
-accumulate_wholeSteps391:
+accumulate_wholeSteps263:
 	SUBQ R11, 160(SP)
 	MOVQ R11, 80(SP)
 	CMPQ 208(SP), $0x00
-	JE   accumulate_touchNone392
+	JE   accumulate_touchNone264
 	CMPQ 216(SP), $0x00
-	JE   accumulate_touchNone392
+	JE   accumulate_touchNone264
 	MOVQ 168(SP), AX
 	CMPQ 160(SP), AX
-	JGE  accumulate_touchNone392
+	JGE  accumulate_touchNone264
 	MOVQ $+0, 208(SP)
 
-accumulate_touchNone392:
+accumulate_touchNone264:
 	JMP accumulate_begin
 
-accumulate_noSteps390:
+accumulate_noSteps262:
 	VZEROUPPER
 	RET
 
@@ -9969,24 +8534,24 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used393
+	JE   used265
 	LEAQ zeros<>+0(SB), AX
 
-used393:
+used265:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors395
+	JNE   noFactors267
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors394
+	JNE   factors266
 
-noFactors395:
+noFactors267:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors394:
+factors266:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
@@ -10023,11 +8588,11 @@ accumulateMasked_panel2:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun396
+	JNE   begun268
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun396:
+begun268:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10042,7 +8607,7 @@ begun396:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulateMasked_loop397:
+accumulateMasked_loop269:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10059,7 +8624,7 @@ accumulateMasked_loop397:
 	VFMADD231PS  Y10, Y14, Y3
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulateMasked_loop397
+	JG           accumulateMasked_loop269
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -10074,11 +8639,11 @@ accumulateMasked_panel1:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun398
+	JNE   begun270
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun398:
+begun270:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10089,7 +8654,7 @@ begun398:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulateMasked_loop399:
+accumulateMasked_loop271:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
@@ -10101,7 +8666,7 @@ accumulateMasked_loop399:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulateMasked_loop399
+	JG           accumulateMasked_loop271
 	VMOVUPS      Y0, (DI)
 	VMOVUPS      Y1, 32(DI)
 	ADDQ         R8, DI
@@ -10109,12 +8674,14 @@ accumulateMasked_loop399:
 
 accumulateMasked_panelDone:
 	SUBQ  BX, R12
+	JE    accumulateMasked_panelNext
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   accumulateMasked_panelRows
+	TESTQ R12, R12
+	JNE   accumulateMasked_panelRows
 
 accumulateMasked_panelNext:
 	ADDQ $0x40, 56(SP)
@@ -10150,11 +8717,11 @@ accumulateMasked_half2:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun400
+	JNE   begun272
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun400:
+begun272:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10167,7 +8734,7 @@ begun400:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulateMasked_loop401:
+accumulateMasked_loop273:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10179,7 +8746,7 @@ accumulateMasked_loop401:
 	VFMADD231PS  Y10, Y14, Y1
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulateMasked_loop401
+	JG           accumulateMasked_loop273
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	VMOVUPS      Y1, (DI)
@@ -10192,11 +8759,11 @@ accumulateMasked_half1:
 	XORQ  R13, R13
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun402
+	JNE   begun274
 	MOVQ  DI, AX
 	MOVQ  R8, R13
 
-begun402:
+begun274:
 	MOVQ 8(SP), CX
 
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
@@ -10206,7 +8773,7 @@ begun402:
 	MOVQ         SI, AX
 	MOVQ         R11, CX
 
-accumulateMasked_loop403:
+accumulateMasked_loop275:
 	VXORPS       Y11, Y11, Y11
 	VMOVUPS      (BX), Y12
 	ADDQ         R10, BX
@@ -10215,19 +8782,21 @@ accumulateMasked_loop403:
 	VFMADD231PS  Y10, Y14, Y0
 	ADDQ         $0x04, AX
 	SUBQ         $0x01, CX
-	JG           accumulateMasked_loop403
+	JG           accumulateMasked_loop275
 	VMOVUPS      Y0, (DI)
 	ADDQ         R8, DI
 	MOVQ         $0x00000001, BX
 
 accumulateMasked_halfDone:
 	SUBQ  BX, R12
+	JE    accumulateMasked_halfNext
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   accumulateMasked_halfRows
+	TESTQ R12, R12
+	JNE   accumulateMasked_halfRows
 
 accumulateMasked_halfNext:
 	ADDQ $0x40, 56(SP)
@@ -10262,13 +8831,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $120-56
 	MOVQ  $+256, 64(SP)
 	MOVQ  next+48(FP), AX
 	TESTQ AX, AX
-	JE    noQueue404
+	JE    noQueue276
 	MOVQ  32(AX), AX
 
-noQueue404:
+noQueue276:
 	MOVQ  AX, 96(SP)
 	TESTQ AX, AX
-	JE    noPointer405
+	JE    noPointer277
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 96(SP)
@@ -10278,15 +8847,15 @@ noQueue404:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 96(SP)
 
-noPointer405:
+noPointer277:
 	CMPQ 72(SP), $0x06
-	JLE  quads406
+	JLE  quads278
 	CMPQ 88(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 72(SP), $0x18
 	JLE  quadEnd
 
-quads406:
+quads278:
 quad:
 	CMPQ 32(SP), $0x04
 	JL   quadEnd
@@ -10332,14 +8901,14 @@ quad2:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop407Part
+	JNE    loop279Part
 	MOVQ   104(SP), DX
 
-loop407:
+loop279:
 	TESTQ DX, DX
-	JNE   loop407Request0
+	JNE   loop279Request0
 
-loop407Requested0:
+loop279Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10357,11 +8926,11 @@ loop407Requested0:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop407Step1:
+loop279Step1:
 	TESTQ DX, DX
-	JNE   loop407Request1
+	JNE   loop279Request1
 
-loop407Requested1:
+loop279Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10379,11 +8948,11 @@ loop407Requested1:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop407Step2:
+loop279Step2:
 	TESTQ DX, DX
-	JNE   loop407Request2
+	JNE   loop279Request2
 
-loop407Requested2:
+loop279Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10401,11 +8970,11 @@ loop407Requested2:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop407Step3:
+loop279Step3:
 	TESTQ DX, DX
-	JNE   loop407Request3
+	JNE   loop279Request3
 
-loop407Requested3:
+loop279Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10424,13 +8993,13 @@ loop407Requested3:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop407
+	JG           loop279
 	TESTQ        DX, DX
-	JE           noneRequested408
+	JE           noneRequested280
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested408:
+noneRequested280:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10442,10 +9011,10 @@ noneRequested408:
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000002, BX
+	MOVQ    $0x00000002, DX
 	JMP     quadDone
 
-loop407Part:
+loop279Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10454,43 +9023,43 @@ loop407Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop407Step3
-	JE   loop407Step2
-	JMP  loop407Step1
+	JB   loop279Step3
+	JE   loop279Step2
+	JMP  loop279Step1
 
-loop407Request0:
+loop279Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop407Requested0
+	JMP        loop279Requested0
 
-loop407Request1:
+loop279Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop407Requested1
+	JMP        loop279Requested1
 
-loop407Request2:
+loop279Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop407Requested2
+	JMP        loop279Requested2
 
-loop407Request3:
+loop279Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow409
+	JE         sameWindow281
 	ADDQ       $0x00007000, DX
 
-sameWindow409:
-	JMP loop407Requested3
+sameWindow281:
+	JMP loop279Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -10511,14 +9080,14 @@ quad3:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop410Part
+	JNE    loop282Part
 	MOVQ   104(SP), DX
 
-loop410:
+loop282:
 	TESTQ DX, DX
-	JNE   loop410Request0
+	JNE   loop282Request0
 
-loop410Requested0:
+loop282Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10541,11 +9110,11 @@ loop410Requested0:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop410Step1:
+loop282Step1:
 	TESTQ DX, DX
-	JNE   loop410Request1
+	JNE   loop282Request1
 
-loop410Requested1:
+loop282Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10568,11 +9137,11 @@ loop410Requested1:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop410Step2:
+loop282Step2:
 	TESTQ DX, DX
-	JNE   loop410Request2
+	JNE   loop282Request2
 
-loop410Requested2:
+loop282Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10595,11 +9164,11 @@ loop410Requested2:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop410Step3:
+loop282Step3:
 	TESTQ DX, DX
-	JNE   loop410Request3
+	JNE   loop282Request3
 
-loop410Requested3:
+loop282Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10623,13 +9192,13 @@ loop410Requested3:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop410
+	JG           loop282
 	TESTQ        DX, DX
-	JE           noneRequested411
+	JE           noneRequested283
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested411:
+noneRequested283:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10646,10 +9215,10 @@ noneRequested411:
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000003, BX
+	MOVQ    $0x00000003, DX
 	JMP     quadDone
 
-loop410Part:
+loop282Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10658,43 +9227,43 @@ loop410Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop410Step3
-	JE   loop410Step2
-	JMP  loop410Step1
+	JB   loop282Step3
+	JE   loop282Step2
+	JMP  loop282Step1
 
-loop410Request0:
+loop282Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop410Requested0
+	JMP        loop282Requested0
 
-loop410Request1:
+loop282Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop410Requested1
+	JMP        loop282Requested1
 
-loop410Request2:
+loop282Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop410Requested2
+	JMP        loop282Requested2
 
-loop410Request3:
+loop282Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow412
+	JE         sameWindow284
 	ADDQ       $0x00007000, DX
 
-sameWindow412:
-	JMP loop410Requested3
+sameWindow284:
+	JMP loop282Requested3
 
 quad4:
 	// 4 rows × 64 columns.
@@ -10721,14 +9290,14 @@ quad4:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop413Part
+	JNE    loop285Part
 	MOVQ   104(SP), DX
 
-loop413:
+loop285:
 	TESTQ DX, DX
-	JNE   loop413Request0
+	JNE   loop285Request0
 
-loop413Requested0:
+loop285Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10756,11 +9325,11 @@ loop413Requested0:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop413Step1:
+loop285Step1:
 	TESTQ DX, DX
-	JNE   loop413Request1
+	JNE   loop285Request1
 
-loop413Requested1:
+loop285Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10788,11 +9357,11 @@ loop413Requested1:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop413Step2:
+loop285Step2:
 	TESTQ DX, DX
-	JNE   loop413Request2
+	JNE   loop285Request2
 
-loop413Requested2:
+loop285Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10820,11 +9389,11 @@ loop413Requested2:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop413Step3:
+loop285Step3:
 	TESTQ DX, DX
-	JNE   loop413Request3
+	JNE   loop285Request3
 
-loop413Requested3:
+loop285Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -10854,13 +9423,13 @@ loop413Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop413
+	JG           loop285
 	TESTQ        DX, DX
-	JE           noneRequested414
+	JE           noneRequested286
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested414:
+noneRequested286:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10882,10 +9451,10 @@ noneRequested414:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000004, BX
+	MOVQ    $0x00000004, DX
 	JMP     quadDone
 
-loop413Part:
+loop285Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10895,43 +9464,43 @@ loop413Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop413Step3
-	JE   loop413Step2
-	JMP  loop413Step1
+	JB   loop285Step3
+	JE   loop285Step2
+	JMP  loop285Step1
 
-loop413Request0:
+loop285Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop413Requested0
+	JMP        loop285Requested0
 
-loop413Request1:
+loop285Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop413Requested1
+	JMP        loop285Requested1
 
-loop413Request2:
+loop285Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop413Requested2
+	JMP        loop285Requested2
 
-loop413Request3:
+loop285Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow415
+	JE         sameWindow287
 	ADDQ       $0x00007000, DX
 
-sameWindow415:
-	JMP loop413Requested3
+sameWindow287:
+	JMP loop285Requested3
 
 quad5:
 	// 5 rows × 64 columns.
@@ -10962,14 +9531,14 @@ quad5:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop416Part
+	JNE    loop288Part
 	MOVQ   104(SP), DX
 
-loop416:
+loop288:
 	TESTQ DX, DX
-	JNE   loop416Request0
+	JNE   loop288Request0
 
-loop416Requested0:
+loop288Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11002,11 +9571,11 @@ loop416Requested0:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop416Step1:
+loop288Step1:
 	TESTQ DX, DX
-	JNE   loop416Request1
+	JNE   loop288Request1
 
-loop416Requested1:
+loop288Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11039,11 +9608,11 @@ loop416Requested1:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop416Step2:
+loop288Step2:
 	TESTQ DX, DX
-	JNE   loop416Request2
+	JNE   loop288Request2
 
-loop416Requested2:
+loop288Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11076,11 +9645,11 @@ loop416Requested2:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop416Step3:
+loop288Step3:
 	TESTQ DX, DX
-	JNE   loop416Request3
+	JNE   loop288Request3
 
-loop416Requested3:
+loop288Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11115,13 +9684,13 @@ loop416Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop416
+	JG           loop288
 	TESTQ        DX, DX
-	JE           noneRequested417
+	JE           noneRequested289
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested417:
+noneRequested289:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11148,10 +9717,10 @@ noneRequested417:
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000005, BX
+	MOVQ    $0x00000005, DX
 	JMP     quadDone
 
-loop416Part:
+loop288Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11161,43 +9730,43 @@ loop416Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop416Step3
-	JE   loop416Step2
-	JMP  loop416Step1
+	JB   loop288Step3
+	JE   loop288Step2
+	JMP  loop288Step1
 
-loop416Request0:
+loop288Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop416Requested0
+	JMP        loop288Requested0
 
-loop416Request1:
+loop288Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop416Requested1
+	JMP        loop288Requested1
 
-loop416Request2:
+loop288Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop416Requested2
+	JMP        loop288Requested2
 
-loop416Request3:
+loop288Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow418
+	JE         sameWindow290
 	ADDQ       $0x00007000, DX
 
-sameWindow418:
-	JMP loop416Requested3
+sameWindow290:
+	JMP loop288Requested3
 
 quad6:
 	// 6 rows × 64 columns.
@@ -11232,14 +9801,14 @@ quad6:
 	LEAQ   (BX)(R8*1), R11
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop419Part
+	JNE    loop291Part
 	MOVQ   104(SP), DX
 
-loop419:
+loop291:
 	TESTQ DX, DX
-	JNE   loop419Request0
+	JNE   loop291Request0
 
-loop419Requested0:
+loop291Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11277,11 +9846,11 @@ loop419Requested0:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop419Step1:
+loop291Step1:
 	TESTQ DX, DX
-	JNE   loop419Request1
+	JNE   loop291Request1
 
-loop419Requested1:
+loop291Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11319,11 +9888,11 @@ loop419Requested1:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop419Step2:
+loop291Step2:
 	TESTQ DX, DX
-	JNE   loop419Request2
+	JNE   loop291Request2
 
-loop419Requested2:
+loop291Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11361,11 +9930,11 @@ loop419Requested2:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop419Step3:
+loop291Step3:
 	TESTQ DX, DX
-	JNE   loop419Request3
+	JNE   loop291Request3
 
-loop419Requested3:
+loop291Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -11405,13 +9974,13 @@ loop419Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop419
+	JG           loop291
 	TESTQ        DX, DX
-	JE           noneRequested420
+	JE           noneRequested292
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested420:
+noneRequested292:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11443,10 +10012,10 @@ noneRequested420:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000006, BX
+	MOVQ    $0x00000006, DX
 	JMP     quadDone
 
-loop419Part:
+loop291Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11456,97 +10025,98 @@ loop419Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop419Step3
-	JE   loop419Step2
-	JMP  loop419Step1
+	JB   loop291Step3
+	JE   loop291Step2
+	JMP  loop291Step1
 
-loop419Request0:
+loop291Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop419Requested0
+	JMP        loop291Requested0
 
-loop419Request1:
+loop291Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop419Requested1
+	JMP        loop291Requested1
 
-loop419Request2:
+loop291Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop419Requested2
+	JMP        loop291Requested2
 
-loop419Request3:
+loop291Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow421
+	JE         sameWindow293
 	ADDQ       $0x00007000, DX
 
-sameWindow421:
-	JMP loop419Requested3
+sameWindow293:
+	JMP loop291Requested3
 
 quadDone:
-	SUBQ   BX, 80(SP)
-	MOVQ   BX, DX
-	IMULQ  R9, DX
-	ADDQ   DX, SI
-	IMUL3Q $0x00000004, BX, BX
+	IMUL3Q $0x00000004, DX, R12
 	MOVQ   next+48(FP), AX
 	TESTQ  AX, AX
-	JE     dueEnd425
-	SUBQ   BX, (AX)
-	JG     dueEnd425
+	JE     dueEnd297
+	SUBQ   R12, (AX)
+	JG     dueEnd297
 
-dueRow422:
+dueRow294:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun426:
+dueRun298:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound423
+	JNE  dueFound295
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun426
+	JNE  dueRun298
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd425
+	JMP  dueEnd297
 
-dueFound423:
+dueFound295:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters427
+	JNE   sameQuarters299
 	ADDQ  32(BX), CX
 
-sameQuarters427:
+sameQuarters299:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine424:
+dueLine296:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine424
+	JNE        dueLine296
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow422
+	JLE        dueRow294
 
-dueEnd425:
-	JMP quadRows
+dueEnd297:
+	SUBQ  DX, 80(SP)
+	JE    quadNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	JMP   quadRows
 
 quadNext:
 	ADDQ   $0x00000100, 48(SP)
@@ -11606,14 +10176,14 @@ pair2:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop428Part
+	JNE    loop300Part
 	MOVQ   104(SP), DX
 
-loop428:
+loop300:
 	TESTQ DX, DX
-	JNE   loop428Request0
+	JNE   loop300Request0
 
-loop428Requested0:
+loop300Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11624,11 +10194,11 @@ loop428Requested0:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop428Step1:
+loop300Step1:
 	TESTQ DX, DX
-	JNE   loop428Request1
+	JNE   loop300Request1
 
-loop428Requested1:
+loop300Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11639,11 +10209,11 @@ loop428Requested1:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop428Step2:
+loop300Step2:
 	TESTQ DX, DX
-	JNE   loop428Request2
+	JNE   loop300Request2
 
-loop428Requested2:
+loop300Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11654,11 +10224,11 @@ loop428Requested2:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop428Step3:
+loop300Step3:
 	TESTQ DX, DX
-	JNE   loop428Request3
+	JNE   loop300Request3
 
-loop428Requested3:
+loop300Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11670,13 +10240,13 @@ loop428Requested3:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop428
+	JG           loop300
 	TESTQ        DX, DX
-	JE           noneRequested429
+	JE           noneRequested301
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested429:
+noneRequested301:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11684,10 +10254,10 @@ noneRequested429:
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000002, BX
+	MOVQ    $0x00000002, DX
 	JMP     pairDone
 
-loop428Part:
+loop300Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11696,35 +10266,35 @@ loop428Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop428Step3
-	JE   loop428Step2
-	JMP  loop428Step1
+	JB   loop300Step3
+	JE   loop300Step2
+	JMP  loop300Step1
 
-loop428Request0:
+loop300Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop428Requested0
+	JMP        loop300Requested0
 
-loop428Request1:
+loop300Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop428Requested1
+	JMP        loop300Requested1
 
-loop428Request2:
+loop300Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop428Requested2
+	JMP        loop300Requested2
 
-loop428Request3:
+loop300Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow430
+	JE         sameWindow302
 	ADDQ       $0x00007000, DX
 
-sameWindow430:
-	JMP loop428Requested3
+sameWindow302:
+	JMP loop300Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -11738,14 +10308,14 @@ pair3:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop431Part
+	JNE    loop303Part
 	MOVQ   104(SP), DX
 
-loop431:
+loop303:
 	TESTQ DX, DX
-	JNE   loop431Request0
+	JNE   loop303Request0
 
-loop431Requested0:
+loop303Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11759,11 +10329,11 @@ loop431Requested0:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop431Step1:
+loop303Step1:
 	TESTQ DX, DX
-	JNE   loop431Request1
+	JNE   loop303Request1
 
-loop431Requested1:
+loop303Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11777,11 +10347,11 @@ loop431Requested1:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop431Step2:
+loop303Step2:
 	TESTQ DX, DX
-	JNE   loop431Request2
+	JNE   loop303Request2
 
-loop431Requested2:
+loop303Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11795,11 +10365,11 @@ loop431Requested2:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop431Step3:
+loop303Step3:
 	TESTQ DX, DX
-	JNE   loop431Request3
+	JNE   loop303Request3
 
-loop431Requested3:
+loop303Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11814,13 +10384,13 @@ loop431Requested3:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop431
+	JG           loop303
 	TESTQ        DX, DX
-	JE           noneRequested432
+	JE           noneRequested304
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested432:
+noneRequested304:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11831,10 +10401,10 @@ noneRequested432:
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000003, BX
+	MOVQ    $0x00000003, DX
 	JMP     pairDone
 
-loop431Part:
+loop303Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11843,35 +10413,35 @@ loop431Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop431Step3
-	JE   loop431Step2
-	JMP  loop431Step1
+	JB   loop303Step3
+	JE   loop303Step2
+	JMP  loop303Step1
 
-loop431Request0:
+loop303Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop431Requested0
+	JMP        loop303Requested0
 
-loop431Request1:
+loop303Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop431Requested1
+	JMP        loop303Requested1
 
-loop431Request2:
+loop303Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop431Requested2
+	JMP        loop303Requested2
 
-loop431Request3:
+loop303Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow433
+	JE         sameWindow305
 	ADDQ       $0x00007000, DX
 
-sameWindow433:
-	JMP loop431Requested3
+sameWindow305:
+	JMP loop303Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -11889,14 +10459,14 @@ pair4:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop434Part
+	JNE    loop306Part
 	MOVQ   104(SP), DX
 
-loop434:
+loop306:
 	TESTQ DX, DX
-	JNE   loop434Request0
+	JNE   loop306Request0
 
-loop434Requested0:
+loop306Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11913,11 +10483,11 @@ loop434Requested0:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop434Step1:
+loop306Step1:
 	TESTQ DX, DX
-	JNE   loop434Request1
+	JNE   loop306Request1
 
-loop434Requested1:
+loop306Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11934,11 +10504,11 @@ loop434Requested1:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop434Step2:
+loop306Step2:
 	TESTQ DX, DX
-	JNE   loop434Request2
+	JNE   loop306Request2
 
-loop434Requested2:
+loop306Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11955,11 +10525,11 @@ loop434Requested2:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop434Step3:
+loop306Step3:
 	TESTQ DX, DX
-	JNE   loop434Request3
+	JNE   loop306Request3
 
-loop434Requested3:
+loop306Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -11978,13 +10548,13 @@ loop434Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop434
+	JG           loop306
 	TESTQ        DX, DX
-	JE           noneRequested435
+	JE           noneRequested307
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested435:
+noneRequested307:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11998,10 +10568,10 @@ noneRequested435:
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000004, BX
+	MOVQ    $0x00000004, DX
 	JMP     pairDone
 
-loop434Part:
+loop306Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12011,35 +10581,35 @@ loop434Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop434Step3
-	JE   loop434Step2
-	JMP  loop434Step1
+	JB   loop306Step3
+	JE   loop306Step2
+	JMP  loop306Step1
 
-loop434Request0:
+loop306Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop434Requested0
+	JMP        loop306Requested0
 
-loop434Request1:
+loop306Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop434Requested1
+	JMP        loop306Requested1
 
-loop434Request2:
+loop306Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop434Requested2
+	JMP        loop306Requested2
 
-loop434Request3:
+loop306Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow436
+	JE         sameWindow308
 	ADDQ       $0x00007000, DX
 
-sameWindow436:
-	JMP loop434Requested3
+sameWindow308:
+	JMP loop306Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -12059,14 +10629,14 @@ pair5:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop437Part
+	JNE    loop309Part
 	MOVQ   104(SP), DX
 
-loop437:
+loop309:
 	TESTQ DX, DX
-	JNE   loop437Request0
+	JNE   loop309Request0
 
-loop437Requested0:
+loop309Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12086,11 +10656,11 @@ loop437Requested0:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop437Step1:
+loop309Step1:
 	TESTQ DX, DX
-	JNE   loop437Request1
+	JNE   loop309Request1
 
-loop437Requested1:
+loop309Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12110,11 +10680,11 @@ loop437Requested1:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop437Step2:
+loop309Step2:
 	TESTQ DX, DX
-	JNE   loop437Request2
+	JNE   loop309Request2
 
-loop437Requested2:
+loop309Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12134,11 +10704,11 @@ loop437Requested2:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop437Step3:
+loop309Step3:
 	TESTQ DX, DX
-	JNE   loop437Request3
+	JNE   loop309Request3
 
-loop437Requested3:
+loop309Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12160,13 +10730,13 @@ loop437Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop437
+	JG           loop309
 	TESTQ        DX, DX
-	JE           noneRequested438
+	JE           noneRequested310
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested438:
+noneRequested310:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12183,10 +10753,10 @@ noneRequested438:
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000005, BX
+	MOVQ    $0x00000005, DX
 	JMP     pairDone
 
-loop437Part:
+loop309Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12196,35 +10766,35 @@ loop437Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop437Step3
-	JE   loop437Step2
-	JMP  loop437Step1
+	JB   loop309Step3
+	JE   loop309Step2
+	JMP  loop309Step1
 
-loop437Request0:
+loop309Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop437Requested0
+	JMP        loop309Requested0
 
-loop437Request1:
+loop309Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop437Requested1
+	JMP        loop309Requested1
 
-loop437Request2:
+loop309Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop437Requested2
+	JMP        loop309Requested2
 
-loop437Request3:
+loop309Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow439
+	JE         sameWindow311
 	ADDQ       $0x00007000, DX
 
-sameWindow439:
-	JMP loop437Requested3
+sameWindow311:
+	JMP loop309Requested3
 
 pair6:
 	// 6 rows × 32 columns.
@@ -12246,14 +10816,14 @@ pair6:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop440Part
+	JNE    loop312Part
 	MOVQ   104(SP), DX
 
-loop440:
+loop312:
 	TESTQ DX, DX
-	JNE   loop440Request0
+	JNE   loop312Request0
 
-loop440Requested0:
+loop312Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12276,11 +10846,11 @@ loop440Requested0:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop440Step1:
+loop312Step1:
 	TESTQ DX, DX
-	JNE   loop440Request1
+	JNE   loop312Request1
 
-loop440Requested1:
+loop312Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12303,11 +10873,11 @@ loop440Requested1:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop440Step2:
+loop312Step2:
 	TESTQ DX, DX
-	JNE   loop440Request2
+	JNE   loop312Request2
 
-loop440Requested2:
+loop312Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12330,11 +10900,11 @@ loop440Requested2:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop440Step3:
+loop312Step3:
 	TESTQ DX, DX
-	JNE   loop440Request3
+	JNE   loop312Request3
 
-loop440Requested3:
+loop312Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12359,13 +10929,13 @@ loop440Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop440
+	JG           loop312
 	TESTQ        DX, DX
-	JE           noneRequested441
+	JE           noneRequested313
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested441:
+noneRequested313:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12385,10 +10955,10 @@ noneRequested441:
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000006, BX
+	MOVQ    $0x00000006, DX
 	JMP     pairDone
 
-loop440Part:
+loop312Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12398,35 +10968,35 @@ loop440Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop440Step3
-	JE   loop440Step2
-	JMP  loop440Step1
+	JB   loop312Step3
+	JE   loop312Step2
+	JMP  loop312Step1
 
-loop440Request0:
+loop312Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop440Requested0
+	JMP        loop312Requested0
 
-loop440Request1:
+loop312Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop440Requested1
+	JMP        loop312Requested1
 
-loop440Request2:
+loop312Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop440Requested2
+	JMP        loop312Requested2
 
-loop440Request3:
+loop312Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow442
+	JE         sameWindow314
 	ADDQ       $0x00007000, DX
 
-sameWindow442:
-	JMP loop440Requested3
+sameWindow314:
+	JMP loop312Requested3
 
 pair7:
 	// 7 rows × 32 columns.
@@ -12452,14 +11022,14 @@ pair7:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop443Part
+	JNE    loop315Part
 	MOVQ   104(SP), DX
 
-loop443:
+loop315:
 	TESTQ DX, DX
-	JNE   loop443Request0
+	JNE   loop315Request0
 
-loop443Requested0:
+loop315Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12485,11 +11055,11 @@ loop443Requested0:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop443Step1:
+loop315Step1:
 	TESTQ DX, DX
-	JNE   loop443Request1
+	JNE   loop315Request1
 
-loop443Requested1:
+loop315Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12515,11 +11085,11 @@ loop443Requested1:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop443Step2:
+loop315Step2:
 	TESTQ DX, DX
-	JNE   loop443Request2
+	JNE   loop315Request2
 
-loop443Requested2:
+loop315Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12545,11 +11115,11 @@ loop443Requested2:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop443Step3:
+loop315Step3:
 	TESTQ DX, DX
-	JNE   loop443Request3
+	JNE   loop315Request3
 
-loop443Requested3:
+loop315Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12578,13 +11148,13 @@ loop443Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop443
+	JG           loop315
 	TESTQ        DX, DX
-	JE           noneRequested444
+	JE           noneRequested316
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested444:
+noneRequested316:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12607,10 +11177,10 @@ noneRequested444:
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000007, BX
+	MOVQ    $0x00000007, DX
 	JMP     pairDone
 
-loop443Part:
+loop315Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12621,35 +11191,35 @@ loop443Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop443Step3
-	JE   loop443Step2
-	JMP  loop443Step1
+	JB   loop315Step3
+	JE   loop315Step2
+	JMP  loop315Step1
 
-loop443Request0:
+loop315Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop443Requested0
+	JMP        loop315Requested0
 
-loop443Request1:
+loop315Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop443Requested1
+	JMP        loop315Requested1
 
-loop443Request2:
+loop315Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop443Requested2
+	JMP        loop315Requested2
 
-loop443Request3:
+loop315Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow445
+	JE         sameWindow317
 	ADDQ       $0x00007000, DX
 
-sameWindow445:
-	JMP loop443Requested3
+sameWindow317:
+	JMP loop315Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -12677,14 +11247,14 @@ pair8:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop446Part
+	JNE    loop318Part
 	MOVQ   104(SP), DX
 
-loop446:
+loop318:
 	TESTQ DX, DX
-	JNE   loop446Request0
+	JNE   loop318Request0
 
-loop446Requested0:
+loop318Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12713,11 +11283,11 @@ loop446Requested0:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop446Step1:
+loop318Step1:
 	TESTQ DX, DX
-	JNE   loop446Request1
+	JNE   loop318Request1
 
-loop446Requested1:
+loop318Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12746,11 +11316,11 @@ loop446Requested1:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop446Step2:
+loop318Step2:
 	TESTQ DX, DX
-	JNE   loop446Request2
+	JNE   loop318Request2
 
-loop446Requested2:
+loop318Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12779,11 +11349,11 @@ loop446Requested2:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop446Step3:
+loop318Step3:
 	TESTQ DX, DX
-	JNE   loop446Request3
+	JNE   loop318Request3
 
-loop446Requested3:
+loop318Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12815,13 +11385,13 @@ loop446Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop446
+	JG           loop318
 	TESTQ        DX, DX
-	JE           noneRequested447
+	JE           noneRequested319
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested447:
+noneRequested319:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12847,10 +11417,10 @@ noneRequested447:
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000008, BX
+	MOVQ    $0x00000008, DX
 	JMP     pairDone
 
-loop446Part:
+loop318Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12861,35 +11431,35 @@ loop446Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop446Step3
-	JE   loop446Step2
-	JMP  loop446Step1
+	JB   loop318Step3
+	JE   loop318Step2
+	JMP  loop318Step1
 
-loop446Request0:
+loop318Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop446Requested0
+	JMP        loop318Requested0
 
-loop446Request1:
+loop318Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop446Requested1
+	JMP        loop318Requested1
 
-loop446Request2:
+loop318Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop446Requested2
+	JMP        loop318Requested2
 
-loop446Request3:
+loop318Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow448
+	JE         sameWindow320
 	ADDQ       $0x00007000, DX
 
-sameWindow448:
-	JMP loop446Requested3
+sameWindow320:
+	JMP loop318Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -12927,14 +11497,14 @@ pair12:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop449Part
+	JNE    loop321Part
 	MOVQ   104(SP), DX
 
-loop449:
+loop321:
 	TESTQ DX, DX
-	JNE   loop449Request0
+	JNE   loop321Request0
 
-loop449Requested0:
+loop321Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -12975,11 +11545,11 @@ loop449Requested0:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop449Step1:
+loop321Step1:
 	TESTQ DX, DX
-	JNE   loop449Request1
+	JNE   loop321Request1
 
-loop449Requested1:
+loop321Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13020,11 +11590,11 @@ loop449Requested1:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop449Step2:
+loop321Step2:
 	TESTQ DX, DX
-	JNE   loop449Request2
+	JNE   loop321Request2
 
-loop449Requested2:
+loop321Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13065,11 +11635,11 @@ loop449Requested2:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop449Step3:
+loop321Step3:
 	TESTQ DX, DX
-	JNE   loop449Request3
+	JNE   loop321Request3
 
-loop449Requested3:
+loop321Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -13114,13 +11684,13 @@ loop449Requested3:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JG           loop449
+	JG           loop321
 	TESTQ        DX, DX
-	JE           noneRequested450
+	JE           noneRequested322
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested450:
+noneRequested322:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13158,10 +11728,10 @@ noneRequested450:
 	VMOVUPS Z6, (DI)
 	VMOVUPS Z7, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x0000000c, BX
+	MOVQ    $0x0000000c, DX
 	JMP     pairDone
 
-loop449Part:
+loop321Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13173,89 +11743,90 @@ loop449Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop449Step3
-	JE   loop449Step2
-	JMP  loop449Step1
+	JB   loop321Step3
+	JE   loop321Step2
+	JMP  loop321Step1
 
-loop449Request0:
+loop321Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop449Requested0
+	JMP        loop321Requested0
 
-loop449Request1:
+loop321Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop449Requested1
+	JMP        loop321Requested1
 
-loop449Request2:
+loop321Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop449Requested2
+	JMP        loop321Requested2
 
-loop449Request3:
+loop321Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow451
+	JE         sameWindow323
 	ADDQ       $0x00007000, DX
 
-sameWindow451:
-	JMP loop449Requested3
+sameWindow323:
+	JMP loop321Requested3
 
 pairDone:
-	SUBQ   BX, 80(SP)
-	MOVQ   BX, DX
-	IMULQ  R9, DX
-	ADDQ   DX, SI
-	IMUL3Q $0x00000002, BX, BX
+	IMUL3Q $0x00000002, DX, R12
 	MOVQ   next+48(FP), AX
 	TESTQ  AX, AX
-	JE     dueEnd455
-	SUBQ   BX, (AX)
-	JG     dueEnd455
+	JE     dueEnd327
+	SUBQ   R12, (AX)
+	JG     dueEnd327
 
-dueRow452:
+dueRow324:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun456:
+dueRun328:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound453
+	JNE  dueFound325
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun456
+	JNE  dueRun328
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd455
+	JMP  dueEnd327
 
-dueFound453:
+dueFound325:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters457
+	JNE   sameQuarters329
 	ADDQ  32(BX), CX
 
-sameQuarters457:
+sameQuarters329:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine454:
+dueLine326:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine454
+	JNE        dueLine326
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow452
+	JLE        dueRow324
 
-dueEnd455:
-	JMP pairRows
+dueEnd327:
+	SUBQ  DX, 80(SP)
+	JE    pairNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	JMP   pairRows
 
 pairNext:
 	ADDQ   $0x00000080, 48(SP)
@@ -13275,10 +11846,14 @@ single:
 
 singleRows:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  single12
 	CMPQ CX, $0x0f
 	JGE  single8
 	CMPQ CX, $0x0d
 	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
 	CMPQ CX, $0x0b
 	JGE  single6
 	CMPQ CX, $0x09
@@ -13307,43 +11882,43 @@ single2:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop458Part
+	JNE    loop330Part
 
-loop458:
+loop330:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop458Step1:
+loop330Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop458Step2:
+loop330Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop458Step3:
+loop330Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop458
+	JG               loop330
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
 	VMOVUPS          Z17, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000002, BX
+	MOVQ             $0x00000002, DX
 	JMP              singleDone
 
-loop458Part:
+loop330Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13351,9 +11926,9 @@ loop458Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop458Step3
-	JE   loop458Step2
-	JMP  loop458Step1
+	JB   loop330Step3
+	JE   loop330Step2
+	JMP  loop330Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -13364,30 +11939,30 @@ single3:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop459Part
+	JNE    loop331Part
 
-loop459:
+loop331:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop459Step1:
+loop331Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop459Step2:
+loop331Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop459Step3:
+loop331Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13395,7 +11970,7 @@ loop459Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop459
+	JG               loop331
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13403,10 +11978,10 @@ loop459Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z18, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000003, BX
+	MOVQ             $0x00000003, DX
 	JMP              singleDone
 
-loop459Part:
+loop331Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13414,9 +11989,9 @@ loop459Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop459Step3
-	JE   loop459Step2
-	JMP  loop459Step1
+	JB   loop331Step3
+	JE   loop331Step2
+	JMP  loop331Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -13430,9 +12005,9 @@ single4:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop460Part
+	JNE    loop332Part
 
-loop460:
+loop332:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13440,7 +12015,7 @@ loop460:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop460Step1:
+loop332Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13448,7 +12023,7 @@ loop460Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop460Step2:
+loop332Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13456,7 +12031,7 @@ loop460Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop460Step3:
+loop332Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13466,7 +12041,7 @@ loop460Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop460
+	JG               loop332
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13476,10 +12051,10 @@ loop460Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z19, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000004, BX
+	MOVQ             $0x00000004, DX
 	JMP              singleDone
 
-loop460Part:
+loop332Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13488,9 +12063,9 @@ loop460Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop460Step3
-	JE   loop460Step2
-	JMP  loop460Step1
+	JB   loop332Step3
+	JE   loop332Step2
+	JMP  loop332Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -13505,9 +12080,9 @@ single5:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop461Part
+	JNE    loop333Part
 
-loop461:
+loop333:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13516,7 +12091,7 @@ loop461:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop461Step1:
+loop333Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13525,7 +12100,7 @@ loop461Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop461Step2:
+loop333Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13534,7 +12109,7 @@ loop461Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop461Step3:
+loop333Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13545,7 +12120,7 @@ loop461Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop461
+	JG               loop333
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13557,10 +12132,10 @@ loop461Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z20, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000005, BX
+	MOVQ             $0x00000005, DX
 	JMP              singleDone
 
-loop461Part:
+loop333Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13569,9 +12144,9 @@ loop461Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop461Step3
-	JE   loop461Step2
-	JMP  loop461Step1
+	JB   loop333Step3
+	JE   loop333Step2
+	JMP  loop333Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -13587,9 +12162,9 @@ single6:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop462Part
+	JNE    loop334Part
 
-loop462:
+loop334:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13599,7 +12174,7 @@ loop462:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop462Step1:
+loop334Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13609,7 +12184,7 @@ loop462Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop462Step2:
+loop334Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13619,7 +12194,7 @@ loop462Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop462Step3:
+loop334Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13631,7 +12206,7 @@ loop462Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop462
+	JG               loop334
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13645,10 +12220,10 @@ loop462Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z21, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000006, BX
+	MOVQ             $0x00000006, DX
 	JMP              singleDone
 
-loop462Part:
+loop334Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13657,9 +12232,9 @@ loop462Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop462Step3
-	JE   loop462Step2
-	JMP  loop462Step1
+	JB   loop334Step3
+	JE   loop334Step2
+	JMP  loop334Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -13678,9 +12253,9 @@ single7:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop463Part
+	JNE    loop335Part
 
-loop463:
+loop335:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13691,7 +12266,7 @@ loop463:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop463Step1:
+loop335Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13702,7 +12277,7 @@ loop463Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop463Step2:
+loop335Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13713,7 +12288,7 @@ loop463Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop463Step3:
+loop335Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13727,7 +12302,7 @@ loop463Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop463
+	JG               loop335
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13743,10 +12318,10 @@ loop463Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z22, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000007, BX
+	MOVQ             $0x00000007, DX
 	JMP              singleDone
 
-loop463Part:
+loop335Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13756,9 +12331,9 @@ loop463Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop463Step3
-	JE   loop463Step2
-	JMP  loop463Step1
+	JB   loop335Step3
+	JE   loop335Step2
+	JMP  loop335Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -13778,9 +12353,9 @@ single8:
 	MOVQ   40(SP), BX
 	MOVQ   88(SP), CX
 	TESTQ  $0x00000003, CX
-	JNE    loop464Part
+	JNE    loop336Part
 
-loop464:
+loop336:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13792,7 +12367,7 @@ loop464:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop464Step1:
+loop336Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13804,7 +12379,7 @@ loop464Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop464Step2:
+loop336Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13816,7 +12391,7 @@ loop464Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop464Step3:
+loop336Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13831,7 +12406,7 @@ loop464Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop464
+	JG               loop336
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -13849,10 +12424,10 @@ loop464Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z23, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000008, BX
+	MOVQ             $0x00000008, DX
 	JMP              singleDone
 
-loop464Part:
+loop336Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13862,63 +12437,202 @@ loop464Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop464Step3
-	JE   loop464Step2
-	JMP  loop464Step1
+	JB   loop336Step3
+	JE   loop336Step2
+	JMP  loop336Step1
+
+single12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   40(SP), BX
+	MOVQ   88(SP), CX
+	TESTQ  $0x00000003, CX
+	JNE    loop337Part
+
+loop337:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
+
+loop337Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
+
+loop337Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
+
+loop337Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop337
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z27, (DI)
+	ADDQ             DX, DI
+	MOVQ             $0x0000000c, DX
+	JMP              singleDone
+
+loop337Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop337Step3
+	JE   loop337Step2
+	JMP  loop337Step1
 
 singleDone:
-	SUBQ   BX, 80(SP)
-	MOVQ   BX, DX
-	IMULQ  R9, DX
-	ADDQ   DX, SI
-	IMUL3Q $0x00000001, BX, BX
+	IMUL3Q $0x00000001, DX, R12
 	MOVQ   next+48(FP), AX
 	TESTQ  AX, AX
-	JE     dueEnd468
-	SUBQ   BX, (AX)
-	JG     dueEnd468
+	JE     dueEnd341
+	SUBQ   R12, (AX)
+	JG     dueEnd341
 
-dueRow465:
+dueRow338:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun469:
+dueRun342:
 	CMPQ 24(BX), $0x00
-	JNE  dueFound466
+	JNE  dueFound339
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE  dueRun469
+	JNE  dueRun342
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP  dueEnd468
+	JMP  dueEnd341
 
-dueFound466:
+dueFound339:
 	DECQ  24(BX)
 	MOVQ  (BX), R13
 	MOVQ  8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE   sameQuarters470
+	JNE   sameQuarters343
 	ADDQ  32(BX), CX
 
-sameQuarters470:
+sameQuarters343:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine467:
+dueLine340:
 	PREFETCHT1 (R13)
 	ADDQ       $0x40, R13
 	DECQ       CX
-	JNE        dueLine467
+	JNE        dueLine340
 	MOVQ       8(AX), CX
 	ADDQ       CX, (AX)
-	JLE        dueRow465
+	JLE        dueRow338
 
-dueEnd468:
-	JMP singleRows
+dueEnd341:
+	SUBQ  DX, 80(SP)
+	JE    singleNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	JMP   singleRows
 
 singleNext:
 	ADDQ   $0x40, 48(SP)
@@ -13950,24 +12664,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used471
+	JE   used344
 	LEAQ zeros<>+0(SB), AX
 
-used471:
+used344:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors473
+	JNE   noFactors346
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors472
+	JNE   factors345
 
-noFactors473:
+noFactors346:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors472:
+factors345:
 	MOVQ  AX, 16(SP)
 	MOVQ  (BX), AX
 	MOVQ  AX, 88(SP)
@@ -13981,7 +12695,7 @@ factors472:
 	MOVQ  32(BX), AX
 	MOVQ  AX, 96(SP)
 	TESTQ AX, AX
-	JE    noPointer474
+	JE    noPointer347
 	MOVQ  AX, R13
 	ANDQ  $0x00007fff, R13
 	MOVQ  R13, 96(SP)
@@ -13991,15 +12705,15 @@ factors472:
 	ADDQ  $0x00008000, R13
 	MOVQ  R13, 96(SP)
 
-noPointer474:
+noPointer347:
 	CMPQ 72(SP), $0x06
-	JLE  quads475
+	JLE  quads348
 	CMPQ 88(SP), $0x00000080
 	JG   quadEnd
 	CMPQ 72(SP), $0x18
 	JLE  quadEnd
 
-quads475:
+quads348:
 quad:
 	CMPQ 32(SP), $0x04
 	JL   quadEnd
@@ -14037,11 +12751,11 @@ quad2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun476
+	JNE   begun349
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun476:
+begun349:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -14059,14 +12773,14 @@ begun476:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop477Part
+	JNE          loop350Part
 	MOVQ         104(SP), DX
 
-loop477:
+loop350:
 	TESTQ DX, DX
-	JNE   loop477Request0
+	JNE   loop350Request0
 
-loop477Requested0:
+loop350Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14084,11 +12798,11 @@ loop477Requested0:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop477Step1:
+loop350Step1:
 	TESTQ DX, DX
-	JNE   loop477Request1
+	JNE   loop350Request1
 
-loop477Requested1:
+loop350Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14106,11 +12820,11 @@ loop477Requested1:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop477Step2:
+loop350Step2:
 	TESTQ DX, DX
-	JNE   loop477Request2
+	JNE   loop350Request2
 
-loop477Requested2:
+loop350Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14128,11 +12842,11 @@ loop477Requested2:
 	VFMADD231PS  Z10, Z12, Z22
 	VFMADD231PS  Z11, Z12, Z23
 
-loop477Step3:
+loop350Step3:
 	TESTQ DX, DX
-	JNE   loop477Request3
+	JNE   loop350Request3
 
-loop477Requested3:
+loop350Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14151,13 +12865,13 @@ loop477Requested3:
 	VFMADD231PS  Z11, Z12, Z23
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop477
+	JG           loop350
 	TESTQ        DX, DX
-	JE           noneRequested478
+	JE           noneRequested351
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested478:
+noneRequested351:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14169,10 +12883,10 @@ noneRequested478:
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000002, BX
+	MOVQ    $0x00000002, DX
 	JMP     quadDone
 
-loop477Part:
+loop350Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14181,54 +12895,54 @@ loop477Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop477Step3
-	JE   loop477Step2
-	JMP  loop477Step1
+	JB   loop350Step3
+	JE   loop350Step2
+	JMP  loop350Step1
 
-loop477Request0:
+loop350Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop477Requested0
+	JMP        loop350Requested0
 
-loop477Request1:
+loop350Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop477Requested1
+	JMP        loop350Requested1
 
-loop477Request2:
+loop350Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop477Requested2
+	JMP        loop350Requested2
 
-loop477Request3:
+loop350Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow479
+	JE         sameWindow352
 	ADDQ       $0x00007000, DX
 
-sameWindow479:
-	JMP loop477Requested3
+sameWindow352:
+	JMP loop350Requested3
 
 quad3:
 	// 3 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun480
+	JNE   begun353
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun480:
+begun353:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -14252,14 +12966,14 @@ begun480:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop481Part
+	JNE          loop354Part
 	MOVQ         104(SP), DX
 
-loop481:
+loop354:
 	TESTQ DX, DX
-	JNE   loop481Request0
+	JNE   loop354Request0
 
-loop481Requested0:
+loop354Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14282,11 +12996,11 @@ loop481Requested0:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop481Step1:
+loop354Step1:
 	TESTQ DX, DX
-	JNE   loop481Request1
+	JNE   loop354Request1
 
-loop481Requested1:
+loop354Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14309,11 +13023,11 @@ loop481Requested1:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop481Step2:
+loop354Step2:
 	TESTQ DX, DX
-	JNE   loop481Request2
+	JNE   loop354Request2
 
-loop481Requested2:
+loop354Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14336,11 +13050,11 @@ loop481Requested2:
 	VFMADD231PS  Z10, Z12, Z26
 	VFMADD231PS  Z11, Z12, Z27
 
-loop481Step3:
+loop354Step3:
 	TESTQ DX, DX
-	JNE   loop481Request3
+	JNE   loop354Request3
 
-loop481Requested3:
+loop354Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14364,13 +13078,13 @@ loop481Requested3:
 	VFMADD231PS  Z11, Z12, Z27
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop481
+	JG           loop354
 	TESTQ        DX, DX
-	JE           noneRequested482
+	JE           noneRequested355
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested482:
+noneRequested355:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14387,10 +13101,10 @@ noneRequested482:
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000003, BX
+	MOVQ    $0x00000003, DX
 	JMP     quadDone
 
-loop481Part:
+loop354Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14399,54 +13113,54 @@ loop481Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop481Step3
-	JE   loop481Step2
-	JMP  loop481Step1
+	JB   loop354Step3
+	JE   loop354Step2
+	JMP  loop354Step1
 
-loop481Request0:
+loop354Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop481Requested0
+	JMP        loop354Requested0
 
-loop481Request1:
+loop354Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop481Requested1
+	JMP        loop354Requested1
 
-loop481Request2:
+loop354Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop481Requested2
+	JMP        loop354Requested2
 
-loop481Request3:
+loop354Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow483
+	JE         sameWindow356
 	ADDQ       $0x00007000, DX
 
-sameWindow483:
-	JMP loop481Requested3
+sameWindow356:
+	JMP loop354Requested3
 
 quad4:
 	// 4 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun484
+	JNE   begun357
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun484:
+begun357:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -14478,14 +13192,14 @@ begun484:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop485Part
+	JNE          loop358Part
 	MOVQ         104(SP), DX
 
-loop485:
+loop358:
 	TESTQ DX, DX
-	JNE   loop485Request0
+	JNE   loop358Request0
 
-loop485Requested0:
+loop358Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14513,11 +13227,11 @@ loop485Requested0:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop485Step1:
+loop358Step1:
 	TESTQ DX, DX
-	JNE   loop485Request1
+	JNE   loop358Request1
 
-loop485Requested1:
+loop358Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14545,11 +13259,11 @@ loop485Requested1:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop485Step2:
+loop358Step2:
 	TESTQ DX, DX
-	JNE   loop485Request2
+	JNE   loop358Request2
 
-loop485Requested2:
+loop358Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14577,11 +13291,11 @@ loop485Requested2:
 	VFMADD231PS  Z10, Z12, Z30
 	VFMADD231PS  Z11, Z12, Z31
 
-loop485Step3:
+loop358Step3:
 	TESTQ DX, DX
-	JNE   loop485Request3
+	JNE   loop358Request3
 
-loop485Requested3:
+loop358Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14611,13 +13325,13 @@ loop485Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop485
+	JG           loop358
 	TESTQ        DX, DX
-	JE           noneRequested486
+	JE           noneRequested359
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested486:
+noneRequested359:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14639,10 +13353,10 @@ noneRequested486:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000004, BX
+	MOVQ    $0x00000004, DX
 	JMP     quadDone
 
-loop485Part:
+loop358Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14652,54 +13366,54 @@ loop485Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop485Step3
-	JE   loop485Step2
-	JMP  loop485Step1
+	JB   loop358Step3
+	JE   loop358Step2
+	JMP  loop358Step1
 
-loop485Request0:
+loop358Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop485Requested0
+	JMP        loop358Requested0
 
-loop485Request1:
+loop358Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop485Requested1
+	JMP        loop358Requested1
 
-loop485Request2:
+loop358Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop485Requested2
+	JMP        loop358Requested2
 
-loop485Request3:
+loop358Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow487
+	JE         sameWindow360
 	ADDQ       $0x00007000, DX
 
-sameWindow487:
-	JMP loop485Requested3
+sameWindow360:
+	JMP loop358Requested3
 
 quad5:
 	// 5 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun488
+	JNE   begun361
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun488:
+begun361:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -14737,14 +13451,14 @@ begun488:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop489Part
+	JNE          loop362Part
 	MOVQ         104(SP), DX
 
-loop489:
+loop362:
 	TESTQ DX, DX
-	JNE   loop489Request0
+	JNE   loop362Request0
 
-loop489Requested0:
+loop362Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14777,11 +13491,11 @@ loop489Requested0:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop489Step1:
+loop362Step1:
 	TESTQ DX, DX
-	JNE   loop489Request1
+	JNE   loop362Request1
 
-loop489Requested1:
+loop362Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14814,11 +13528,11 @@ loop489Requested1:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop489Step2:
+loop362Step2:
 	TESTQ DX, DX
-	JNE   loop489Request2
+	JNE   loop362Request2
 
-loop489Requested2:
+loop362Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14851,11 +13565,11 @@ loop489Requested2:
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
 
-loop489Step3:
+loop362Step3:
 	TESTQ DX, DX
-	JNE   loop489Request3
+	JNE   loop362Request3
 
-loop489Requested3:
+loop362Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -14890,13 +13604,13 @@ loop489Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop489
+	JG           loop362
 	TESTQ        DX, DX
-	JE           noneRequested490
+	JE           noneRequested363
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested490:
+noneRequested363:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14923,10 +13637,10 @@ noneRequested490:
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000005, BX
+	MOVQ    $0x00000005, DX
 	JMP     quadDone
 
-loop489Part:
+loop362Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14936,54 +13650,54 @@ loop489Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop489Step3
-	JE   loop489Step2
-	JMP  loop489Step1
+	JB   loop362Step3
+	JE   loop362Step2
+	JMP  loop362Step1
 
-loop489Request0:
+loop362Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop489Requested0
+	JMP        loop362Requested0
 
-loop489Request1:
+loop362Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop489Requested1
+	JMP        loop362Requested1
 
-loop489Request2:
+loop362Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop489Requested2
+	JMP        loop362Requested2
 
-loop489Request3:
+loop362Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow491
+	JE         sameWindow364
 	ADDQ       $0x00007000, DX
 
-sameWindow491:
-	JMP loop489Requested3
+sameWindow364:
+	JMP loop362Requested3
 
 quad6:
 	// 6 rows × 64 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun492
+	JNE   begun365
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun492:
+begun365:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -15027,14 +13741,14 @@ begun492:
 	LEAQ         (BX)(R8*1), R11
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop493Part
+	JNE          loop366Part
 	MOVQ         104(SP), DX
 
-loop493:
+loop366:
 	TESTQ DX, DX
-	JNE   loop493Request0
+	JNE   loop366Request0
 
-loop493Requested0:
+loop366Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15072,11 +13786,11 @@ loop493Requested0:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop493Step1:
+loop366Step1:
 	TESTQ DX, DX
-	JNE   loop493Request1
+	JNE   loop366Request1
 
-loop493Requested1:
+loop366Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15114,11 +13828,11 @@ loop493Requested1:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop493Step2:
+loop366Step2:
 	TESTQ DX, DX
-	JNE   loop493Request2
+	JNE   loop366Request2
 
-loop493Requested2:
+loop366Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15156,11 +13870,11 @@ loop493Requested2:
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
 
-loop493Step3:
+loop366Step3:
 	TESTQ DX, DX
-	JNE   loop493Request3
+	JNE   loop366Request3
 
-loop493Requested3:
+loop366Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	VMOVUPS      (BX)(R8*2), Z10
@@ -15200,13 +13914,13 @@ loop493Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop493
+	JG           loop366
 	TESTQ        DX, DX
-	JE           noneRequested494
+	JE           noneRequested367
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested494:
+noneRequested367:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15238,10 +13952,10 @@ noneRequested494:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000006, BX
+	MOVQ    $0x00000006, DX
 	JMP     quadDone
 
-loop493Part:
+loop366Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15251,51 +13965,52 @@ loop493Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop493Step3
-	JE   loop493Step2
-	JMP  loop493Step1
+	JB   loop366Step3
+	JE   loop366Step2
+	JMP  loop366Step1
 
-loop493Request0:
+loop366Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop493Requested0
+	JMP        loop366Requested0
 
-loop493Request1:
+loop366Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP        loop493Requested1
+	JMP        loop366Requested1
 
-loop493Request2:
+loop366Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP        loop493Requested2
+	JMP        loop366Requested2
 
-loop493Request3:
+loop366Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ       $0x00000080, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow495
+	JE         sameWindow368
 	ADDQ       $0x00007000, DX
 
-sameWindow495:
-	JMP loop493Requested3
+sameWindow368:
+	JMP loop366Requested3
 
 quadDone:
-	SUBQ  BX, 80(SP)
-	MOVQ  BX, DX
-	IMULQ R9, DX
-	ADDQ  DX, SI
-	IMULQ 24(SP), BX
-	ADDQ  BX, 8(SP)
+	SUBQ  DX, 80(SP)
+	JE    quadNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), DX
+	ADDQ  DX, 8(SP)
 	JMP   quadRows
 
 quadNext:
@@ -15353,11 +14068,11 @@ pair2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun496
+	JNE   begun369
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun496:
+begun369:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -15370,14 +14085,14 @@ begun496:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop497Part
+	JNE          loop370Part
 	MOVQ         104(SP), DX
 
-loop497:
+loop370:
 	TESTQ DX, DX
-	JNE   loop497Request0
+	JNE   loop370Request0
 
-loop497Requested0:
+loop370Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15388,11 +14103,11 @@ loop497Requested0:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop497Step1:
+loop370Step1:
 	TESTQ DX, DX
-	JNE   loop497Request1
+	JNE   loop370Request1
 
-loop497Requested1:
+loop370Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15403,11 +14118,11 @@ loop497Requested1:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop497Step2:
+loop370Step2:
 	TESTQ DX, DX
-	JNE   loop497Request2
+	JNE   loop370Request2
 
-loop497Requested2:
+loop370Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15418,11 +14133,11 @@ loop497Requested2:
 	VFMADD231PS  Z8, Z12, Z18
 	VFMADD231PS  Z9, Z12, Z19
 
-loop497Step3:
+loop370Step3:
 	TESTQ DX, DX
-	JNE   loop497Request3
+	JNE   loop370Request3
 
-loop497Requested3:
+loop370Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15434,13 +14149,13 @@ loop497Requested3:
 	VFMADD231PS  Z9, Z12, Z19
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop497
+	JG           loop370
 	TESTQ        DX, DX
-	JE           noneRequested498
+	JE           noneRequested371
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested498:
+noneRequested371:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15448,10 +14163,10 @@ noneRequested498:
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000002, BX
+	MOVQ    $0x00000002, DX
 	JMP     pairDone
 
-loop497Part:
+loop370Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15460,46 +14175,46 @@ loop497Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop497Step3
-	JE   loop497Step2
-	JMP  loop497Step1
+	JB   loop370Step3
+	JE   loop370Step2
+	JMP  loop370Step1
 
-loop497Request0:
+loop370Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop497Requested0
+	JMP        loop370Requested0
 
-loop497Request1:
+loop370Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop497Requested1
+	JMP        loop370Requested1
 
-loop497Request2:
+loop370Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop497Requested2
+	JMP        loop370Requested2
 
-loop497Request3:
+loop370Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow499
+	JE         sameWindow372
 	ADDQ       $0x00007000, DX
 
-sameWindow499:
-	JMP loop497Requested3
+sameWindow372:
+	JMP loop370Requested3
 
 pair3:
 	// 3 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun500
+	JNE   begun373
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun500:
+begun373:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -15516,14 +14231,14 @@ begun500:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop501Part
+	JNE          loop374Part
 	MOVQ         104(SP), DX
 
-loop501:
+loop374:
 	TESTQ DX, DX
-	JNE   loop501Request0
+	JNE   loop374Request0
 
-loop501Requested0:
+loop374Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15537,11 +14252,11 @@ loop501Requested0:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop501Step1:
+loop374Step1:
 	TESTQ DX, DX
-	JNE   loop501Request1
+	JNE   loop374Request1
 
-loop501Requested1:
+loop374Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15555,11 +14270,11 @@ loop501Requested1:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop501Step2:
+loop374Step2:
 	TESTQ DX, DX
-	JNE   loop501Request2
+	JNE   loop374Request2
 
-loop501Requested2:
+loop374Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15573,11 +14288,11 @@ loop501Requested2:
 	VFMADD231PS  Z8, Z12, Z20
 	VFMADD231PS  Z9, Z12, Z21
 
-loop501Step3:
+loop374Step3:
 	TESTQ DX, DX
-	JNE   loop501Request3
+	JNE   loop374Request3
 
-loop501Requested3:
+loop374Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15592,13 +14307,13 @@ loop501Requested3:
 	VFMADD231PS  Z9, Z12, Z21
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, CX
-	JG           loop501
+	JG           loop374
 	TESTQ        DX, DX
-	JE           noneRequested502
+	JE           noneRequested375
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested502:
+noneRequested375:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15609,10 +14324,10 @@ noneRequested502:
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000003, BX
+	MOVQ    $0x00000003, DX
 	JMP     pairDone
 
-loop501Part:
+loop374Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15621,46 +14336,46 @@ loop501Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop501Step3
-	JE   loop501Step2
-	JMP  loop501Step1
+	JB   loop374Step3
+	JE   loop374Step2
+	JMP  loop374Step1
 
-loop501Request0:
+loop374Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop501Requested0
+	JMP        loop374Requested0
 
-loop501Request1:
+loop374Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop501Requested1
+	JMP        loop374Requested1
 
-loop501Request2:
+loop374Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop501Requested2
+	JMP        loop374Requested2
 
-loop501Request3:
+loop374Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow503
+	JE         sameWindow376
 	ADDQ       $0x00007000, DX
 
-sameWindow503:
-	JMP loop501Requested3
+sameWindow376:
+	JMP loop374Requested3
 
 pair4:
 	// 4 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun504
+	JNE   begun377
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun504:
+begun377:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -15683,14 +14398,14 @@ begun504:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop505Part
+	JNE          loop378Part
 	MOVQ         104(SP), DX
 
-loop505:
+loop378:
 	TESTQ DX, DX
-	JNE   loop505Request0
+	JNE   loop378Request0
 
-loop505Requested0:
+loop378Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15707,11 +14422,11 @@ loop505Requested0:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop505Step1:
+loop378Step1:
 	TESTQ DX, DX
-	JNE   loop505Request1
+	JNE   loop378Request1
 
-loop505Requested1:
+loop378Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15728,11 +14443,11 @@ loop505Requested1:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop505Step2:
+loop378Step2:
 	TESTQ DX, DX
-	JNE   loop505Request2
+	JNE   loop378Request2
 
-loop505Requested2:
+loop378Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15749,11 +14464,11 @@ loop505Requested2:
 	VFMADD231PS  Z8, Z12, Z22
 	VFMADD231PS  Z9, Z12, Z23
 
-loop505Step3:
+loop378Step3:
 	TESTQ DX, DX
-	JNE   loop505Request3
+	JNE   loop378Request3
 
-loop505Requested3:
+loop378Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15772,13 +14487,13 @@ loop505Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop505
+	JG           loop378
 	TESTQ        DX, DX
-	JE           noneRequested506
+	JE           noneRequested379
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested506:
+noneRequested379:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15792,10 +14507,10 @@ noneRequested506:
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000004, BX
+	MOVQ    $0x00000004, DX
 	JMP     pairDone
 
-loop505Part:
+loop378Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15805,46 +14520,46 @@ loop505Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop505Step3
-	JE   loop505Step2
-	JMP  loop505Step1
+	JB   loop378Step3
+	JE   loop378Step2
+	JMP  loop378Step1
 
-loop505Request0:
+loop378Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop505Requested0
+	JMP        loop378Requested0
 
-loop505Request1:
+loop378Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop505Requested1
+	JMP        loop378Requested1
 
-loop505Request2:
+loop378Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop505Requested2
+	JMP        loop378Requested2
 
-loop505Request3:
+loop378Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow507
+	JE         sameWindow380
 	ADDQ       $0x00007000, DX
 
-sameWindow507:
-	JMP loop505Requested3
+sameWindow380:
+	JMP loop378Requested3
 
 pair5:
 	// 5 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun508
+	JNE   begun381
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun508:
+begun381:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -15871,14 +14586,14 @@ begun508:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop509Part
+	JNE          loop382Part
 	MOVQ         104(SP), DX
 
-loop509:
+loop382:
 	TESTQ DX, DX
-	JNE   loop509Request0
+	JNE   loop382Request0
 
-loop509Requested0:
+loop382Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15898,11 +14613,11 @@ loop509Requested0:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop509Step1:
+loop382Step1:
 	TESTQ DX, DX
-	JNE   loop509Request1
+	JNE   loop382Request1
 
-loop509Requested1:
+loop382Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15922,11 +14637,11 @@ loop509Requested1:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop509Step2:
+loop382Step2:
 	TESTQ DX, DX
-	JNE   loop509Request2
+	JNE   loop382Request2
 
-loop509Requested2:
+loop382Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15946,11 +14661,11 @@ loop509Requested2:
 	VFMADD231PS  Z8, Z12, Z24
 	VFMADD231PS  Z9, Z12, Z25
 
-loop509Step3:
+loop382Step3:
 	TESTQ DX, DX
-	JNE   loop509Request3
+	JNE   loop382Request3
 
-loop509Requested3:
+loop382Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -15972,13 +14687,13 @@ loop509Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop509
+	JG           loop382
 	TESTQ        DX, DX
-	JE           noneRequested510
+	JE           noneRequested383
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested510:
+noneRequested383:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -15995,10 +14710,10 @@ noneRequested510:
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000005, BX
+	MOVQ    $0x00000005, DX
 	JMP     pairDone
 
-loop509Part:
+loop382Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16008,46 +14723,46 @@ loop509Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop509Step3
-	JE   loop509Step2
-	JMP  loop509Step1
+	JB   loop382Step3
+	JE   loop382Step2
+	JMP  loop382Step1
 
-loop509Request0:
+loop382Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop509Requested0
+	JMP        loop382Requested0
 
-loop509Request1:
+loop382Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop509Requested1
+	JMP        loop382Requested1
 
-loop509Request2:
+loop382Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop509Requested2
+	JMP        loop382Requested2
 
-loop509Request3:
+loop382Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow511
+	JE         sameWindow384
 	ADDQ       $0x00007000, DX
 
-sameWindow511:
-	JMP loop509Requested3
+sameWindow384:
+	JMP loop382Requested3
 
 pair6:
 	// 6 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun512
+	JNE   begun385
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun512:
+begun385:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -16078,14 +14793,14 @@ begun512:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop513Part
+	JNE          loop386Part
 	MOVQ         104(SP), DX
 
-loop513:
+loop386:
 	TESTQ DX, DX
-	JNE   loop513Request0
+	JNE   loop386Request0
 
-loop513Requested0:
+loop386Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16108,11 +14823,11 @@ loop513Requested0:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop513Step1:
+loop386Step1:
 	TESTQ DX, DX
-	JNE   loop513Request1
+	JNE   loop386Request1
 
-loop513Requested1:
+loop386Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16135,11 +14850,11 @@ loop513Requested1:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop513Step2:
+loop386Step2:
 	TESTQ DX, DX
-	JNE   loop513Request2
+	JNE   loop386Request2
 
-loop513Requested2:
+loop386Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16162,11 +14877,11 @@ loop513Requested2:
 	VFMADD231PS  Z8, Z12, Z26
 	VFMADD231PS  Z9, Z12, Z27
 
-loop513Step3:
+loop386Step3:
 	TESTQ DX, DX
-	JNE   loop513Request3
+	JNE   loop386Request3
 
-loop513Requested3:
+loop386Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16191,13 +14906,13 @@ loop513Requested3:
 	ADDQ         $0x10, AX
 	ADDQ         $0x10, R13
 	SUBQ         $0x04, CX
-	JG           loop513
+	JG           loop386
 	TESTQ        DX, DX
-	JE           noneRequested514
+	JE           noneRequested387
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested514:
+noneRequested387:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -16217,10 +14932,10 @@ noneRequested514:
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000006, BX
+	MOVQ    $0x00000006, DX
 	JMP     pairDone
 
-loop513Part:
+loop386Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16230,46 +14945,46 @@ loop513Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop513Step3
-	JE   loop513Step2
-	JMP  loop513Step1
+	JB   loop386Step3
+	JE   loop386Step2
+	JMP  loop386Step1
 
-loop513Request0:
+loop386Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop513Requested0
+	JMP        loop386Requested0
 
-loop513Request1:
+loop386Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop513Requested1
+	JMP        loop386Requested1
 
-loop513Request2:
+loop386Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop513Requested2
+	JMP        loop386Requested2
 
-loop513Request3:
+loop386Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow515
+	JE         sameWindow388
 	ADDQ       $0x00007000, DX
 
-sameWindow515:
-	JMP loop513Requested3
+sameWindow388:
+	JMP loop386Requested3
 
 pair7:
 	// 7 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun516
+	JNE   begun389
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun516:
+begun389:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -16306,14 +15021,14 @@ begun516:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop517Part
+	JNE          loop390Part
 	MOVQ         104(SP), DX
 
-loop517:
+loop390:
 	TESTQ DX, DX
-	JNE   loop517Request0
+	JNE   loop390Request0
 
-loop517Requested0:
+loop390Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16339,11 +15054,11 @@ loop517Requested0:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop517Step1:
+loop390Step1:
 	TESTQ DX, DX
-	JNE   loop517Request1
+	JNE   loop390Request1
 
-loop517Requested1:
+loop390Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16369,11 +15084,11 @@ loop517Requested1:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop517Step2:
+loop390Step2:
 	TESTQ DX, DX
-	JNE   loop517Request2
+	JNE   loop390Request2
 
-loop517Requested2:
+loop390Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16399,11 +15114,11 @@ loop517Requested2:
 	VFMADD231PS  Z8, Z12, Z28
 	VFMADD231PS  Z9, Z12, Z29
 
-loop517Step3:
+loop390Step3:
 	TESTQ DX, DX
-	JNE   loop517Request3
+	JNE   loop390Request3
 
-loop517Requested3:
+loop390Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16432,13 +15147,13 @@ loop517Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop517
+	JG           loop390
 	TESTQ        DX, DX
-	JE           noneRequested518
+	JE           noneRequested391
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested518:
+noneRequested391:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -16461,10 +15176,10 @@ noneRequested518:
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000007, BX
+	MOVQ    $0x00000007, DX
 	JMP     pairDone
 
-loop517Part:
+loop390Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16475,46 +15190,46 @@ loop517Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop517Step3
-	JE   loop517Step2
-	JMP  loop517Step1
+	JB   loop390Step3
+	JE   loop390Step2
+	JMP  loop390Step1
 
-loop517Request0:
+loop390Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop517Requested0
+	JMP        loop390Requested0
 
-loop517Request1:
+loop390Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop517Requested1
+	JMP        loop390Requested1
 
-loop517Request2:
+loop390Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop517Requested2
+	JMP        loop390Requested2
 
-loop517Request3:
+loop390Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow519
+	JE         sameWindow392
 	ADDQ       $0x00007000, DX
 
-sameWindow519:
-	JMP loop517Requested3
+sameWindow392:
+	JMP loop390Requested3
 
 pair8:
 	// 8 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun520
+	JNE   begun393
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun520:
+begun393:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -16555,14 +15270,14 @@ begun520:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop521Part
+	JNE          loop394Part
 	MOVQ         104(SP), DX
 
-loop521:
+loop394:
 	TESTQ DX, DX
-	JNE   loop521Request0
+	JNE   loop394Request0
 
-loop521Requested0:
+loop394Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16591,11 +15306,11 @@ loop521Requested0:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop521Step1:
+loop394Step1:
 	TESTQ DX, DX
-	JNE   loop521Request1
+	JNE   loop394Request1
 
-loop521Requested1:
+loop394Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16624,11 +15339,11 @@ loop521Requested1:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop521Step2:
+loop394Step2:
 	TESTQ DX, DX
-	JNE   loop521Request2
+	JNE   loop394Request2
 
-loop521Requested2:
+loop394Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16657,11 +15372,11 @@ loop521Requested2:
 	VFMADD231PS  Z8, Z12, Z30
 	VFMADD231PS  Z9, Z12, Z31
 
-loop521Step3:
+loop394Step3:
 	TESTQ DX, DX
-	JNE   loop521Request3
+	JNE   loop394Request3
 
-loop521Requested3:
+loop394Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16693,13 +15408,13 @@ loop521Requested3:
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R12
 	SUBQ         $0x04, CX
-	JG           loop521
+	JG           loop394
 	TESTQ        DX, DX
-	JE           noneRequested522
+	JE           noneRequested395
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested522:
+noneRequested395:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -16725,10 +15440,10 @@ noneRequested522:
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x00000008, BX
+	MOVQ    $0x00000008, DX
 	JMP     pairDone
 
-loop521Part:
+loop394Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -16739,46 +15454,46 @@ loop521Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop521Step3
-	JE   loop521Step2
-	JMP  loop521Step1
+	JB   loop394Step3
+	JE   loop394Step2
+	JMP  loop394Step1
 
-loop521Request0:
+loop394Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop521Requested0
+	JMP        loop394Requested0
 
-loop521Request1:
+loop394Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop521Requested1
+	JMP        loop394Requested1
 
-loop521Request2:
+loop394Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop521Requested2
+	JMP        loop394Requested2
 
-loop521Request3:
+loop394Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow523
+	JE         sameWindow396
 	ADDQ       $0x00007000, DX
 
-sameWindow523:
-	JMP loop521Requested3
+sameWindow396:
+	JMP loop394Requested3
 
 pair12:
 	// 12 rows × 32 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun524
+	JNE   begun397
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun524:
+begun397:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -16837,14 +15552,14 @@ begun524:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop525Part
+	JNE          loop398Part
 	MOVQ         104(SP), DX
 
-loop525:
+loop398:
 	TESTQ DX, DX
-	JNE   loop525Request0
+	JNE   loop398Request0
 
-loop525Requested0:
+loop398Requested0:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16885,11 +15600,11 @@ loop525Requested0:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop525Step1:
+loop398Step1:
 	TESTQ DX, DX
-	JNE   loop525Request1
+	JNE   loop398Request1
 
-loop525Requested1:
+loop398Requested1:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16930,11 +15645,11 @@ loop525Requested1:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop525Step2:
+loop398Step2:
 	TESTQ DX, DX
-	JNE   loop525Request2
+	JNE   loop398Request2
 
-loop525Requested2:
+loop398Requested2:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -16975,11 +15690,11 @@ loop525Requested2:
 	VFMADD231PS  Z8, Z12, Z6
 	VFMADD231PS  Z9, Z12, Z7
 
-loop525Step3:
+loop398Step3:
 	TESTQ DX, DX
-	JNE   loop525Request3
+	JNE   loop398Request3
 
-loop525Requested3:
+loop398Requested3:
 	VMOVUPS      (BX), Z8
 	VMOVUPS      (BX)(R8*1), Z9
 	ADDQ         R10, BX
@@ -17024,13 +15739,13 @@ loop525Requested3:
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R11
 	SUBQ         $0x04, CX
-	JG           loop525
+	JG           loop398
 	TESTQ        DX, DX
-	JE           noneRequested526
+	JE           noneRequested399
 	MOVQ         DX, 96(SP)
 	MOVQ         $+0, 104(SP)
 
-noneRequested526:
+noneRequested399:
 	MOVQ    64(SP), DX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -17068,10 +15783,10 @@ noneRequested526:
 	VMOVUPS Z6, (DI)
 	VMOVUPS Z7, 64(DI)
 	ADDQ    DX, DI
-	MOVQ    $0x0000000c, BX
+	MOVQ    $0x0000000c, DX
 	JMP     pairDone
 
-loop525Part:
+loop398Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17083,43 +15798,44 @@ loop525Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB   loop525Step3
-	JE   loop525Step2
-	JMP  loop525Step1
+	JB   loop398Step3
+	JE   loop398Step2
+	JMP  loop398Step1
 
-loop525Request0:
+loop398Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP        loop525Requested0
+	JMP        loop398Requested0
 
-loop525Request1:
+loop398Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP        loop525Requested1
+	JMP        loop398Requested1
 
-loop525Request2:
+loop398Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP        loop525Requested2
+	JMP        loop398Requested2
 
-loop525Request3:
+loop398Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ       $0x40, DX
 	TESTQ      $0x00001000, DX
-	JE         sameWindow527
+	JE         sameWindow400
 	ADDQ       $0x00007000, DX
 
-sameWindow527:
-	JMP loop525Requested3
+sameWindow400:
+	JMP loop398Requested3
 
 pairDone:
-	SUBQ  BX, 80(SP)
-	MOVQ  BX, DX
-	IMULQ R9, DX
-	ADDQ  DX, SI
-	IMULQ 24(SP), BX
-	ADDQ  BX, 8(SP)
+	SUBQ  DX, 80(SP)
+	JE    pairNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), DX
+	ADDQ  DX, 8(SP)
 	JMP   pairRows
 
 pairNext:
@@ -17142,10 +15858,14 @@ single:
 
 singleRows:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  single12
 	CMPQ CX, $0x0f
 	JGE  single8
 	CMPQ CX, $0x0d
 	JGE  single7
+	CMPQ CX, $0x0c
+	JGE  single12
 	CMPQ CX, $0x0b
 	JGE  single6
 	CMPQ CX, $0x09
@@ -17171,11 +15891,11 @@ single2:
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun528
+	JNE   begun401
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun528:
+begun401:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17186,43 +15906,43 @@ begun528:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop529Part
+	JNE          loop402Part
 
-loop529:
+loop402:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop529Step1:
+loop402Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop529Step2:
+loop402Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop529Step3:
+loop402Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop529
+	JG               loop402
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
 	VMOVUPS          Z17, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000002, BX
+	MOVQ             $0x00000002, DX
 	JMP              singleDone
 
-loop529Part:
+loop402Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17230,20 +15950,20 @@ loop529Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop529Step3
-	JE   loop529Step2
-	JMP  loop529Step1
+	JB   loop402Step3
+	JE   loop402Step2
+	JMP  loop402Step1
 
 single3:
 	// 3 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun530
+	JNE   begun403
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun530:
+begun403:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17257,30 +15977,30 @@ begun530:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop531Part
+	JNE          loop404Part
 
-loop531:
+loop404:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop531Step1:
+loop404Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop531Step2:
+loop404Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop531Step3:
+loop404Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17288,7 +16008,7 @@ loop531Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ             $0x10, AX
 	SUBQ             $0x04, CX
-	JG               loop531
+	JG               loop404
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17296,10 +16016,10 @@ loop531Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z18, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000003, BX
+	MOVQ             $0x00000003, DX
 	JMP              singleDone
 
-loop531Part:
+loop404Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17307,20 +16027,20 @@ loop531Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop531Step3
-	JE   loop531Step2
-	JMP  loop531Step1
+	JB   loop404Step3
+	JE   loop404Step2
+	JMP  loop404Step1
 
 single4:
 	// 4 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun532
+	JNE   begun405
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun532:
+begun405:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17339,9 +16059,9 @@ begun532:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop533Part
+	JNE          loop406Part
 
-loop533:
+loop406:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -17349,7 +16069,7 @@ loop533:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop533Step1:
+loop406Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -17357,7 +16077,7 @@ loop533Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop533Step2:
+loop406Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -17365,7 +16085,7 @@ loop533Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop533Step3:
+loop406Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17375,7 +16095,7 @@ loop533Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop533
+	JG               loop406
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17385,10 +16105,10 @@ loop533Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z19, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000004, BX
+	MOVQ             $0x00000004, DX
 	JMP              singleDone
 
-loop533Part:
+loop406Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17397,20 +16117,20 @@ loop533Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop533Step3
-	JE   loop533Step2
-	JMP  loop533Step1
+	JB   loop406Step3
+	JE   loop406Step2
+	JMP  loop406Step1
 
 single5:
 	// 5 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun534
+	JNE   begun407
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun534:
+begun407:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17432,9 +16152,9 @@ begun534:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop535Part
+	JNE          loop408Part
 
-loop535:
+loop408:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -17443,7 +16163,7 @@ loop535:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop535Step1:
+loop408Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -17452,7 +16172,7 @@ loop535Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop535Step2:
+loop408Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -17461,7 +16181,7 @@ loop535Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop535Step3:
+loop408Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17472,7 +16192,7 @@ loop535Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop535
+	JG               loop408
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17484,10 +16204,10 @@ loop535Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z20, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000005, BX
+	MOVQ             $0x00000005, DX
 	JMP              singleDone
 
-loop535Part:
+loop408Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17496,20 +16216,20 @@ loop535Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop535Step3
-	JE   loop535Step2
-	JMP  loop535Step1
+	JB   loop408Step3
+	JE   loop408Step2
+	JMP  loop408Step1
 
 single6:
 	// 6 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun536
+	JNE   begun409
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun536:
+begun409:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17534,9 +16254,9 @@ begun536:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop537Part
+	JNE          loop410Part
 
-loop537:
+loop410:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -17546,7 +16266,7 @@ loop537:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop537Step1:
+loop410Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -17556,7 +16276,7 @@ loop537Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop537Step2:
+loop410Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -17566,7 +16286,7 @@ loop537Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop537Step3:
+loop410Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17578,7 +16298,7 @@ loop537Step3:
 	ADDQ             $0x10, AX
 	ADDQ             $0x10, R13
 	SUBQ             $0x04, CX
-	JG               loop537
+	JG               loop410
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17592,10 +16312,10 @@ loop537Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z21, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000006, BX
+	MOVQ             $0x00000006, DX
 	JMP              singleDone
 
-loop537Part:
+loop410Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17604,20 +16324,20 @@ loop537Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop537Step3
-	JE   loop537Step2
-	JMP  loop537Step1
+	JB   loop410Step3
+	JE   loop410Step2
+	JMP  loop410Step1
 
 single7:
 	// 7 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun538
+	JNE   begun411
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun538:
+begun411:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17647,9 +16367,9 @@ begun538:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop539Part
+	JNE          loop412Part
 
-loop539:
+loop412:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -17660,7 +16380,7 @@ loop539:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop539Step1:
+loop412Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -17671,7 +16391,7 @@ loop539Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop539Step2:
+loop412Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -17682,7 +16402,7 @@ loop539Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop539Step3:
+loop412Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17696,7 +16416,7 @@ loop539Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop539
+	JG               loop412
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17712,10 +16432,10 @@ loop539Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z22, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000007, BX
+	MOVQ             $0x00000007, DX
 	JMP              singleDone
 
-loop539Part:
+loop412Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17725,20 +16445,20 @@ loop539Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop539Step3
-	JE   loop539Step2
-	JMP  loop539Step1
+	JB   loop412Step3
+	JE   loop412Step2
+	JMP  loop412Step1
 
 single8:
 	// 8 rows × 16 columns.
 	XORQ  DX, DX
 	MOVQ  (SP), AX
 	TESTQ AX, AX
-	JNE   begun540
+	JNE   begun413
 	MOVQ  DI, AX
 	MOVQ  64(SP), DX
 
-begun540:
+begun413:
 	MOVQ         8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS       (AX), Z12, Z16
@@ -17771,9 +16491,9 @@ begun540:
 	MOVQ         40(SP), BX
 	MOVQ         88(SP), CX
 	TESTQ        $0x00000003, CX
-	JNE          loop541Part
+	JNE          loop414Part
 
-loop541:
+loop414:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -17785,7 +16505,7 @@ loop541:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop541Step1:
+loop414Step1:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -17797,7 +16517,7 @@ loop541Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop541Step2:
+loop414Step2:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -17809,7 +16529,7 @@ loop541Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop541Step3:
+loop414Step3:
 	VMOVUPS          (BX), Z8
 	ADDQ             R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -17824,7 +16544,7 @@ loop541Step3:
 	ADDQ             $0x10, R13
 	ADDQ             $0x10, R12
 	SUBQ             $0x04, CX
-	JG               loop541
+	JG               loop414
 	MOVQ             64(SP), DX
 	VMOVUPS          Z16, (DI)
 	ADDQ             DX, DI
@@ -17842,10 +16562,10 @@ loop541Step3:
 	ADDQ             DX, DI
 	VMOVUPS          Z23, (DI)
 	ADDQ             DX, DI
-	MOVQ             $0x00000008, BX
+	MOVQ             $0x00000008, DX
 	JMP              singleDone
 
-loop541Part:
+loop414Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -17855,17 +16575,188 @@ loop541Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB   loop541Step3
-	JE   loop541Step2
-	JMP  loop541Step1
+	JB   loop414Step3
+	JE   loop414Step2
+	JMP  loop414Step1
+
+single12:
+	// 12 rows × 16 columns.
+	XORQ  DX, DX
+	MOVQ  (SP), AX
+	TESTQ AX, AX
+	JNE   begun415
+	MOVQ  DI, AX
+	MOVQ  64(SP), DX
+
+begun415:
+	MOVQ         8(SP), CX
+	VBROADCASTSS (CX), Z12
+	VMULPS       (AX), Z12, Z16
+	ADDQ         DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS       (AX), Z12, Z17
+	ADDQ         DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS       (AX), Z12, Z18
+	ADDQ         DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS       (AX), Z12, Z19
+	ADDQ         DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS       (AX), Z12, Z20
+	ADDQ         DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS       (AX), Z12, Z21
+	ADDQ         DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS       (AX), Z12, Z22
+	ADDQ         DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS       (AX), Z12, Z23
+	ADDQ         DX, AX
+	VBROADCASTSS 32(CX), Z12
+	VMULPS       (AX), Z12, Z24
+	ADDQ         DX, AX
+	VBROADCASTSS 36(CX), Z12
+	VMULPS       (AX), Z12, Z25
+	ADDQ         DX, AX
+	VBROADCASTSS 40(CX), Z12
+	VMULPS       (AX), Z12, Z26
+	ADDQ         DX, AX
+	VBROADCASTSS 44(CX), Z12
+	VMULPS       (AX), Z12, Z27
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         40(SP), BX
+	MOVQ         88(SP), CX
+	TESTQ        $0x00000003, CX
+	JNE          loop416Part
+
+loop416:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST (R12), Z8, Z22
+	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST (R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST (R11), Z8, Z25
+	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
+
+loop416Step1:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 4(R12), Z8, Z22
+	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 4(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 4(R11), Z8, Z25
+	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
+
+loop416Step2:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 8(R12), Z8, Z22
+	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 8(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 8(R11), Z8, Z25
+	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
+
+loop416Step3:
+	VMOVUPS          (BX), Z8
+	ADDQ             R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21
+	VFMADD231PS.BCST 12(R12), Z8, Z22
+	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23
+	VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
+	VFMADD231PS.BCST 12(R11), Z8, Z25
+	VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
+	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27
+	ADDQ             $0x10, AX
+	ADDQ             $0x10, R13
+	ADDQ             $0x10, R12
+	ADDQ             $0x10, R11
+	SUBQ             $0x04, CX
+	JG               loop416
+	MOVQ             64(SP), DX
+	VMOVUPS          Z16, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z17, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z18, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z19, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z20, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z21, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z22, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z23, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z24, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z25, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z26, (DI)
+	ADDQ             DX, DI
+	VMOVUPS          Z27, (DI)
+	ADDQ             DX, DI
+	MOVQ             $0x0000000c, DX
+	JMP              singleDone
+
+loop416Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	LEAQ -16(R11)(DX*4), R11
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB   loop416Step3
+	JE   loop416Step2
+	JMP  loop416Step1
 
 singleDone:
-	SUBQ  BX, 80(SP)
-	MOVQ  BX, DX
-	IMULQ R9, DX
-	ADDQ  DX, SI
-	IMULQ 24(SP), BX
-	ADDQ  BX, 8(SP)
+	SUBQ  DX, 80(SP)
+	JE    singleNext
+	MOVQ  DX, AX
+	IMULQ R9, AX
+	ADDQ  AX, SI
+	IMULQ 24(SP), DX
+	ADDQ  DX, 8(SP)
 	JMP   singleRows
 
 singleNext:
@@ -17887,10 +16778,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ  $0x02, CX
 	MOVQ  next+56(FP), DX
 	TESTQ DX, DX
-	JE    noQueue542
+	JE    noQueue417
 	MOVQ  32(DX), DX
 
-noQueue542:
+noQueue417:
 	MOVQ    DX, 72(SP)
 	MOVQ    s+0(FP), DX
 	MOVQ    DX, (SP)
@@ -18006,10 +16897,10 @@ keys16queries4Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow543
+	JE         sameWindow418
 	ADDQ       $0x00007000, R13
 
-sameWindow543:
+sameWindow418:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries4SameRow
 
@@ -18260,10 +17151,10 @@ keys16queries3Four:
 	XORQ       $0x00004000, R13
 	ADDQ       $0x20, R13
 	TESTQ      $0x00001000, R13
-	JE         sameWindow544
+	JE         sameWindow419
 	ADDQ       $0x00007000, R13
 
-sameWindow544:
+sameWindow419:
 	MOVQ R13, 40(SP)
 	JMP  keys16queries3SameRow
 
@@ -18489,10 +17380,10 @@ keys16queries2Four:
 	XORQ       $0x00004000, R12
 	ADDQ       $0x20, R12
 	TESTQ      $0x00001000, R12
-	JE         sameWindow545
+	JE         sameWindow420
 	ADDQ       $0x00007000, R12
 
-sameWindow545:
+sameWindow420:
 	MOVQ R12, 40(SP)
 	JMP  keys16queries2SameRow
 
@@ -18690,10 +17581,10 @@ keys16queries1Four:
 	XORQ       $0x00004000, R11
 	ADDQ       $0x20, R11
 	TESTQ      $0x00001000, R11
-	JE         sameWindow546
+	JE         sameWindow421
 	ADDQ       $0x00007000, R11
 
-sameWindow546:
+sameWindow421:
 	MOVQ R11, 40(SP)
 	JMP  keys16queries1SameRow
 
@@ -20660,7 +19551,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow556
+	JE           maxOfRow431
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20672,7 +19563,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow556
+	JE           maxOfRow431
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20684,7 +19575,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow556
+	JE           maxOfRow431
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -20696,7 +19587,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow556:
+maxOfRow431:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -20709,7 +19600,7 @@ maxOfRow556:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow557
+	JE           maxOfRow432
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20721,7 +19612,7 @@ maxOfRow556:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow557
+	JE           maxOfRow432
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20733,7 +19624,7 @@ maxOfRow556:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow557
+	JE           maxOfRow432
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20745,7 +19636,7 @@ maxOfRow556:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow557:
+maxOfRow432:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -20761,7 +19652,7 @@ maxOfRow557:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow558
+	JE           maxOfRow433
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20773,7 +19664,7 @@ maxOfRow557:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow558
+	JE           maxOfRow433
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20785,7 +19676,7 @@ maxOfRow557:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow558
+	JE           maxOfRow433
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -20797,7 +19688,7 @@ maxOfRow557:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow558:
+maxOfRow433:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -20810,7 +19701,7 @@ maxOfRow558:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow559
+	JE           maxOfRow434
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20822,7 +19713,7 @@ maxOfRow558:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow559
+	JE           maxOfRow434
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20834,7 +19725,7 @@ maxOfRow558:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow559
+	JE           maxOfRow434
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20846,7 +19737,7 @@ maxOfRow558:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow559:
+maxOfRow434:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -20862,7 +19753,7 @@ maxOfRow559:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow560
+	JE           maxOfRow435
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20874,7 +19765,7 @@ maxOfRow559:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow560
+	JE           maxOfRow435
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20886,7 +19777,7 @@ maxOfRow559:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow560
+	JE           maxOfRow435
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -20898,7 +19789,7 @@ maxOfRow559:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow560:
+maxOfRow435:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -20911,7 +19802,7 @@ maxOfRow560:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow561
+	JE           maxOfRow436
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20923,7 +19814,7 @@ maxOfRow560:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow561
+	JE           maxOfRow436
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20935,7 +19826,7 @@ maxOfRow560:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow561
+	JE           maxOfRow436
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20947,7 +19838,7 @@ maxOfRow560:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow561:
+maxOfRow436:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -20963,7 +19854,7 @@ maxOfRow561:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow562
+	JE           maxOfRow437
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20975,7 +19866,7 @@ maxOfRow561:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow562
+	JE           maxOfRow437
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20987,7 +19878,7 @@ maxOfRow561:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow562
+	JE           maxOfRow437
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -20999,7 +19890,7 @@ maxOfRow561:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow562:
+maxOfRow437:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -21012,7 +19903,7 @@ maxOfRow562:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow563
+	JE           maxOfRow438
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21024,7 +19915,7 @@ maxOfRow562:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow563
+	JE           maxOfRow438
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21036,7 +19927,7 @@ maxOfRow562:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow563
+	JE           maxOfRow438
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -21048,7 +19939,7 @@ maxOfRow562:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow563:
+maxOfRow438:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -21085,7 +19976,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         3488(SP), $0x01
-	JE           maxOfRow564
+	JE           maxOfRow439
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21097,7 +19988,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x02
-	JE           maxOfRow564
+	JE           maxOfRow439
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21109,7 +20000,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         3488(SP), $0x03
-	JE           maxOfRow564
+	JE           maxOfRow439
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -21121,7 +20012,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow564:
+maxOfRow439:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -22744,22 +21635,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow574
+	JE        maxOfRow449
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow574
+	JE        maxOfRow449
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow574
+	JE        maxOfRow449
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow574:
+maxOfRow449:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -22767,22 +21658,22 @@ maxOfRow574:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow575
+	JE            maxOfRow450
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow575
+	JE            maxOfRow450
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow575
+	JE            maxOfRow450
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow575:
+maxOfRow450:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -22793,22 +21684,22 @@ maxOfRow575:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow576
+	JE            maxOfRow451
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow576
+	JE            maxOfRow451
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow576
+	JE            maxOfRow451
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow576:
+maxOfRow451:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -22816,22 +21707,22 @@ maxOfRow576:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow577
+	JE            maxOfRow452
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow577
+	JE            maxOfRow452
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow577
+	JE            maxOfRow452
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow577:
+maxOfRow452:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -22842,22 +21733,22 @@ maxOfRow577:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow578
+	JE            maxOfRow453
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow578
+	JE            maxOfRow453
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow578
+	JE            maxOfRow453
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow578:
+maxOfRow453:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -22865,22 +21756,22 @@ maxOfRow578:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow579
+	JE            maxOfRow454
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow579
+	JE            maxOfRow454
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow579
+	JE            maxOfRow454
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow579:
+maxOfRow454:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -22891,22 +21782,22 @@ maxOfRow579:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow580
+	JE            maxOfRow455
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow580
+	JE            maxOfRow455
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow580
+	JE            maxOfRow455
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow580:
+maxOfRow455:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -22914,22 +21805,22 @@ maxOfRow580:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x01
-	JE            maxOfRow581
+	JE            maxOfRow456
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x02
-	JE            maxOfRow581
+	JE            maxOfRow456
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          3488(SP), $0x03
-	JE            maxOfRow581
+	JE            maxOfRow456
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow581:
+maxOfRow456:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -22961,22 +21852,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x01
-	JE        maxOfRow582
+	JE        maxOfRow457
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x02
-	JE        maxOfRow582
+	JE        maxOfRow457
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      3488(SP), $0x03
-	JE        maxOfRow582
+	JE        maxOfRow457
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow582:
+maxOfRow457:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2
@@ -24000,7 +22891,7 @@ noneAfter:
 
 panel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite583
+	JNE          fusedOverwrite458
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -24022,9 +22913,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady584
+	JMP          fusedReady459
 
-fusedOverwrite583:
+fusedOverwrite458:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -24038,7 +22929,7 @@ fusedOverwrite583:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady584:
+fusedReady459:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -25015,7 +23906,7 @@ steps:
 
 lastPanel:
 	CMPQ         72(SP), $0x00
-	JNE          fusedOverwrite585
+	JNE          fusedOverwrite460
 	MOVQ         32(SP), AX
 	LEAQ         (DI)(R8*2), BX
 	ADDQ         R8, BX
@@ -25037,9 +23928,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS       (BX)(R8*2), Y14, Y10
 	VMULPS       32(BX)(R8*2), Y14, Y11
-	JMP          fusedReady586
+	JMP          fusedReady461
 
-fusedOverwrite585:
+fusedOverwrite460:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -25053,7 +23944,7 @@ fusedOverwrite585:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady586:
+fusedReady461:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX

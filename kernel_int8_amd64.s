@@ -131,6 +131,7 @@ group2:
 	VMOVUPS      Y3, 96(AX)
 	MOVQ         $0x00000001, BX
 	SUBQ         BX, 80(SP)
+	JE           panels1Next
 	MOVQ         96(SP), AX
 	IMULQ        BX, AX
 	ADDQ         AX, SI
@@ -511,6 +512,7 @@ group11:
 
 panels3Done:
 	SUBQ  BX, 80(SP)
+	JE    panels3Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -703,6 +705,7 @@ begun17:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
 	SUBQ         BX, 80(SP)
+	JE           panels15Next
 	MOVQ         96(SP), AX
 	IMULQ        BX, AX
 	ADDQ         AX, SI
@@ -1189,6 +1192,7 @@ begun30:
 
 panels18Done:
 	SUBQ  BX, 80(SP)
+	JE    panels18Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -1632,6 +1636,7 @@ group35:
 
 panels31Done:
 	SUBQ  BX, 80(SP)
+	JE    panels31Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -2679,6 +2684,7 @@ group47:
 
 panels36Done:
 	SUBQ  BX, 80(SP)
+	JE    panels36Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -2707,10 +2713,14 @@ panels48:
 
 panels48Tiles:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels48Rows12
 	CMPQ CX, $0x0f
 	JGE  panels48Rows8
 	CMPQ CX, $0x0d
 	JGE  panels48Rows7
+	CMPQ CX, $0x0c
+	JGE  panels48Rows12
 	CMPQ CX, $0x0b
 	JGE  panels48Rows6
 	CMPQ CX, $0x09
@@ -3180,9 +3190,169 @@ group53:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	MOVQ         $0x00000008, BX
+	JMP          panels48Done
+
+panels48Rows12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   96(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   56(SP), BX
+	MOVQ   88(SP), CX
+
+group54:
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPBROADCASTD (AX), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD 4(AX), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD 4(AX)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD (R13), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(R13), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD 4(R13)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(R13)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R12), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z22, Z22
+	VPBROADCASTD 4(R12), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z22, Z22
+	VPBROADCASTD (R12)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R12)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R12)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z24, Z24
+	VPBROADCASTD 4(R12)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z24, Z24
+	VPBROADCASTD (R11), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R11), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R11)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z26, Z26
+	VPBROADCASTD 4(R11)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z26, Z26
+	VPBROADCASTD (R11)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R11)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z27, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	ADDQ         $0x08, R11
+	DECQ         CX
+	JNE          group54
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z28, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z28, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z28, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z28, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z28, Z20, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z28, Z21, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z28, Z22, Z22
+	VMOVUPS      Z22, (R12)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z28, Z23, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z28, Z24, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z28, Z25, Z25
+	VMOVUPS      Z25, (R11)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z28, Z26, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z28, Z27, Z27
+	VMOVUPS      Z27, (R11)(R9*2)
+	MOVQ         $0x0000000c, BX
 
 panels48Done:
 	SUBQ  BX, 80(SP)
+	JE    panels48Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -3228,24 +3398,24 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used54
+	JE   used55
 	LEAQ zeros<>+0(SB), AX
 
-used54:
+used55:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors56
+	JNE   noFactors57
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors55
+	JNE   factors56
 
-noFactors56:
+noFactors57:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors55:
+factors56:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -3260,11 +3430,11 @@ factors55:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels57End
+	JG   panels58End
 
-panels57:
+panels58:
 	CMPQ 64(SP), $0x08
-	JL   panels57End
+	JL   panels58End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3275,15 +3445,15 @@ panels57:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels57Tiles:
+panels58Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels57Rows2
+	JGE  panels58Rows2
 	CMPQ CX, $0x01
-	JGE  panels57Rows1
-	JMP  panels57Next
+	JGE  panels58Rows1
+	JMP  panels58Next
 
-panels57Rows1:
+panels58Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -3302,7 +3472,7 @@ panels57Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group58:
+group59:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3383,18 +3553,18 @@ group58:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group58
+	JNE          group59
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun59
+	JNE          begun60
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun59:
+begun60:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3438,9 +3608,9 @@ begun59:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels57Done
+	JMP          panels58Done
 
-panels57Rows2:
+panels58Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -3467,7 +3637,7 @@ panels57Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group60:
+group61:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3582,18 +3752,18 @@ group60:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group60
+	JNE          group61
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun61
+	JNE          begun62
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun61:
+begun62:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3675,29 +3845,30 @@ begun61:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
 
-panels57Done:
+panels58Done:
 	SUBQ  BX, 80(SP)
+	JE    panels58Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels57Tiles
+	JMP   panels58Tiles
 
-panels57Next:
+panels58Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels57
+	JMP    panels58
 
-panels57End:
+panels58End:
 	CMPQ 72(SP), $0x04
-	JG   panels62End
+	JG   panels63End
 
-panels62:
+panels63:
 	CMPQ 64(SP), $0x04
-	JL   panels62End
+	JL   panels63End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3708,23 +3879,23 @@ panels62:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels62Tiles:
+panels63Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels62Rows4
+	JGE  panels63Rows4
 	CMPQ CX, $0x05
-	JGE  panels62Rows3
+	JGE  panels63Rows3
 	CMPQ CX, $0x04
-	JGE  panels62Rows4
+	JGE  panels63Rows4
 	CMPQ CX, $0x03
-	JGE  panels62Rows3
+	JGE  panels63Rows3
 	CMPQ CX, $0x02
-	JGE  panels62Rows2
+	JGE  panels63Rows2
 	CMPQ CX, $0x01
-	JGE  panels62Rows1
-	JMP  panels62Next
+	JGE  panels63Rows1
+	JMP  panels63Next
 
-panels62Rows1:
+panels63Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -3738,7 +3909,7 @@ panels62Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group63:
+group64:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3782,18 +3953,18 @@ group63:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group63
+	JNE          group64
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun64
+	JNE          begun65
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun64:
+begun65:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3821,9 +3992,9 @@ begun64:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels62Done
+	JMP          panels63Done
 
-panels62Rows2:
+panels63Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -3841,7 +4012,7 @@ panels62Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group65:
+group66:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3903,18 +4074,18 @@ group65:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group65
+	JNE          group66
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun66
+	JNE          begun67
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun66:
+begun67:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3963,9 +4134,9 @@ begun66:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels62Done
+	JMP          panels63Done
 
-panels62Rows3:
+panels63Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -3987,7 +4158,7 @@ panels62Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group67:
+group68:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4067,18 +4238,18 @@ group67:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group67
+	JNE          group68
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun68
+	JNE          begun69
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun68:
+begun69:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4148,9 +4319,9 @@ begun68:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels62Done
+	JMP          panels63Done
 
-panels62Rows4:
+panels63Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -4178,7 +4349,7 @@ panels62Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group69:
+group70:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4277,18 +4448,18 @@ group69:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group69
+	JNE          group70
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun70
+	JNE          begun71
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun70:
+begun71:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4380,26 +4551,27 @@ begun70:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels62Done:
+panels63Done:
 	SUBQ  BX, 80(SP)
+	JE    panels63Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels62Tiles
+	JMP   panels63Tiles
 
-panels62Next:
+panels63Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels62
+	JMP    panels63
 
-panels62End:
-panels71:
+panels63End:
+panels72:
 	CMPQ 64(SP), $0x02
-	JL   panels71End
+	JL   panels72End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -4410,45 +4582,45 @@ panels71:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels71Tiles:
+panels72Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels71Rows10
+	JGE  panels72Rows10
 	CMPQ CX, $0x0f
-	JGE  panels71Rows8
+	JGE  panels72Rows8
 	CMPQ CX, $0x0d
-	JGE  panels71Rows7
+	JGE  panels72Rows7
 	CMPQ CX, $0x0b
-	JGE  panels71Rows6
+	JGE  panels72Rows6
 	CMPQ CX, $0x0a
-	JGE  panels71Rows10
+	JGE  panels72Rows10
 	CMPQ CX, $0x09
-	JGE  panels71Rows5
+	JGE  panels72Rows5
 	CMPQ CX, $0x08
-	JGE  panels71Rows8
+	JGE  panels72Rows8
 	CMPQ CX, $0x07
-	JGE  panels71Rows7
+	JGE  panels72Rows7
 	CMPQ CX, $0x06
-	JGE  panels71Rows6
+	JGE  panels72Rows6
 	CMPQ CX, $0x05
-	JGE  panels71Rows5
+	JGE  panels72Rows5
 	CMPQ CX, $0x04
-	JGE  panels71Rows4
+	JGE  panels72Rows4
 	CMPQ CX, $0x03
-	JGE  panels71Rows3
+	JGE  panels72Rows3
 	CMPQ CX, $0x02
-	JGE  panels71Rows2
+	JGE  panels72Rows2
 	CMPQ CX, $0x01
-	JGE  panels71Rows1
-	JMP  panels71Next
+	JGE  panels72Rows1
+	JMP  panels72Next
 
-panels71Rows1:
+panels72Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few72
+	JLE  few73
 	MOVQ 56(SP), R11
 
-few72:
+few73:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4457,7 +4629,7 @@ few72:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group73:
+group74:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4482,18 +4654,18 @@ group73:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group73
+	JNE          group74
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun74
+	JNE          begun75
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun74:
+begun75:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4513,15 +4685,15 @@ begun74:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows2:
+panels72Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few75
+	JLE  few76
 	MOVQ 56(SP), R11
 
-few75:
+few76:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4532,7 +4704,7 @@ few75:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group76:
+group77:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4567,18 +4739,18 @@ group76:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group76
+	JNE          group77
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun77
+	JNE          begun78
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun77:
+begun78:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4611,15 +4783,15 @@ begun77:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows3:
+panels72Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few78
+	JLE  few79
 	MOVQ 56(SP), R11
 
-few78:
+few79:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4632,7 +4804,7 @@ few78:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group79:
+group80:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4677,18 +4849,18 @@ group79:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group79
+	JNE          group80
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun80
+	JNE          begun81
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun80:
+begun81:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4734,15 +4906,15 @@ begun80:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows4:
+panels72Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few81
+	JLE  few82
 	MOVQ 56(SP), R11
 
-few81:
+few82:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4759,7 +4931,7 @@ few81:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group82:
+group83:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4815,18 +4987,18 @@ group82:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group82
+	JNE          group83
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun83
+	JNE          begun84
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun83:
+begun84:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4885,15 +5057,15 @@ begun83:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows5:
+panels72Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few84
+	JLE  few85
 	MOVQ 56(SP), R11
 
-few84:
+few85:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4912,7 +5084,7 @@ few84:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group85:
+group86:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4978,18 +5150,18 @@ group85:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group85
+	JNE          group86
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun86
+	JNE          begun87
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun86:
+begun87:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5061,15 +5233,15 @@ begun86:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows6:
+panels72Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few87
+	JLE  few88
 	MOVQ 56(SP), R11
 
-few87:
+few88:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5090,7 +5262,7 @@ few87:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group88:
+group89:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5166,18 +5338,18 @@ group88:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group88
+	JNE          group89
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun89
+	JNE          begun90
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun89:
+begun90:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5262,15 +5434,15 @@ begun89:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows7:
+panels72Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few90
+	JLE  few91
 	MOVQ 56(SP), R11
 
-few90:
+few91:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5295,7 +5467,7 @@ few90:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group91:
+group92:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5382,18 +5554,18 @@ group91:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group91
+	JNE          group92
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun92
+	JNE          begun93
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun92:
+begun93:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5491,15 +5663,15 @@ begun92:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows8:
+panels72Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few93
+	JLE  few94
 	MOVQ 56(SP), R11
 
-few93:
+few94:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5526,7 +5698,7 @@ few93:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group94:
+group95:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5623,18 +5795,18 @@ group94:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group94
+	JNE          group95
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun95
+	JNE          begun96
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun95:
+begun96:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5745,9 +5917,9 @@ begun95:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels71Done
+	JMP          panels72Done
 
-panels71Rows10:
+panels72Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5780,7 +5952,7 @@ panels71Rows10:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group96:
+group97:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -5895,17 +6067,17 @@ group96:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group96
+	JNE          group97
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun97
+	JNE          begun98
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun97:
+begun98:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6043,26 +6215,27 @@ begun97:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000a, BX
 
-panels71Done:
+panels72Done:
 	SUBQ  BX, 80(SP)
+	JE    panels72Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels71Tiles
+	JMP   panels72Tiles
 
-panels71Next:
+panels72Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels71
+	JMP    panels72
 
-panels71End:
-panels98:
+panels72End:
+panels99:
 	CMPQ 64(SP), $0x01
-	JL   panels98End
+	JL   panels99End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -6073,35 +6246,39 @@ panels98:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels98Tiles:
+panels99Tiles:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels99Rows12
 	CMPQ CX, $0x0f
-	JGE  panels98Rows8
+	JGE  panels99Rows8
 	CMPQ CX, $0x0d
-	JGE  panels98Rows7
+	JGE  panels99Rows7
+	CMPQ CX, $0x0c
+	JGE  panels99Rows12
 	CMPQ CX, $0x0b
-	JGE  panels98Rows6
+	JGE  panels99Rows6
 	CMPQ CX, $0x09
-	JGE  panels98Rows5
+	JGE  panels99Rows5
 	CMPQ CX, $0x08
-	JGE  panels98Rows8
+	JGE  panels99Rows8
 	CMPQ CX, $0x07
-	JGE  panels98Rows7
+	JGE  panels99Rows7
 	CMPQ CX, $0x06
-	JGE  panels98Rows6
+	JGE  panels99Rows6
 	CMPQ CX, $0x05
-	JGE  panels98Rows5
+	JGE  panels99Rows5
 	CMPQ CX, $0x04
-	JGE  panels98Rows4
+	JGE  panels99Rows4
 	CMPQ CX, $0x03
-	JGE  panels98Rows3
+	JGE  panels99Rows3
 	CMPQ CX, $0x02
-	JGE  panels98Rows2
+	JGE  panels99Rows2
 	CMPQ CX, $0x01
-	JGE  panels98Rows1
-	JMP  panels98Next
+	JGE  panels99Rows1
+	JMP  panels99Next
 
-panels98Rows1:
+panels99Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -6109,7 +6286,7 @@ panels98Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group99:
+group100:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -6123,17 +6300,17 @@ group99:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group99
+	JNE          group100
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun100
+	JNE          begun101
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun100:
+begun101:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6149,9 +6326,9 @@ begun100:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows2:
+panels99Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6160,7 +6337,7 @@ panels98Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group101:
+group102:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -6180,17 +6357,17 @@ group101:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group101
+	JNE          group102
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun102
+	JNE          begun103
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun102:
+begun103:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6215,9 +6392,9 @@ begun102:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows3:
+panels99Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6227,7 +6404,7 @@ panels98Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group103:
+group104:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -6253,17 +6430,17 @@ group103:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group103
+	JNE          group104
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun104
+	JNE          begun105
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun104:
+begun105:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6297,9 +6474,9 @@ begun104:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows4:
+panels99Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6312,7 +6489,7 @@ panels98Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group105:
+group106:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -6345,17 +6522,17 @@ group105:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group105
+	JNE          group106
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun106
+	JNE          begun107
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun106:
+begun107:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6398,9 +6575,9 @@ begun106:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows5:
+panels99Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6414,7 +6591,7 @@ panels98Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group107:
+group108:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -6453,17 +6630,17 @@ group107:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group107
+	JNE          group108
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun108
+	JNE          begun109
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun108:
+begun109:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6515,9 +6692,9 @@ begun108:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows6:
+panels99Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6532,7 +6709,7 @@ panels98Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group109:
+group110:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -6577,17 +6754,17 @@ group109:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group109
+	JNE          group110
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun110
+	JNE          begun111
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun110:
+begun111:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6648,9 +6825,9 @@ begun110:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows7:
+panels99Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6668,7 +6845,7 @@ panels98Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group111:
+group112:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -6720,17 +6897,17 @@ group111:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group111
+	JNE          group112
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun112
+	JNE          begun113
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun112:
+begun113:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6800,9 +6977,9 @@ begun112:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels98Done
+	JMP          panels99Done
 
-panels98Rows8:
+panels99Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6821,7 +6998,7 @@ panels98Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group113:
+group114:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -6879,17 +7056,17 @@ group113:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group113
+	JNE          group114
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun114
+	JNE          begun115
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun114:
+begun115:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6968,24 +7145,260 @@ begun114:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
+	JMP          panels99Done
 
-panels98Done:
+panels99Rows12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   96(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   56(SP), BX
+	MOVQ   88(SP), CX
+
+group116:
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPBROADCASTD (AX), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD 4(AX), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z16, Z16
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD 4(AX)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z17, Z17
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD 4(AX)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z18, Z18
+	VPBROADCASTD (R13), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD 4(R13), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z19, Z19
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD 4(R13)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z20, Z20
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD 4(R13)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z21, Z21
+	VPBROADCASTD (R12), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z22, Z22
+	VPBROADCASTD 4(R12), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z22, Z22
+	VPBROADCASTD (R12)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD 4(R12)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z23, Z23
+	VPBROADCASTD (R12)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z24, Z24
+	VPBROADCASTD 4(R12)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z24, Z24
+	VPBROADCASTD (R11), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD 4(R11), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z25, Z25
+	VPBROADCASTD (R11)(R9*1), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z26, Z26
+	VPBROADCASTD 4(R11)(R9*1), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z26, Z26
+	VPBROADCASTD (R11)(R9*2), Z30
+	VPMADDWD     Z30, Z28, Z12
+	VPADDD       Z12, Z27, Z27
+	VPBROADCASTD 4(R11)(R9*2), Z30
+	VPMADDWD     Z30, Z29, Z12
+	VPADDD       Z12, Z27, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	ADDQ         $0x08, R11
+	DECQ         CX
+	JNE          group116
+	MOVQ         40(SP), DI
+	MOVQ         104(SP), DX
+	XORQ         R13, R13
+	MOVQ         (SP), AX
+	TESTQ        AX, AX
+	JNE          begun117
+	MOVQ         DI, AX
+	MOVQ         DX, R13
+
+begun117:
+	MOVQ         128(SP), R12
+	MOVQ         112(SP), R11
+	MOVQ         8(SP), BX
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS (BX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 4(BX), Z30
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 8(BX), Z30
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 12(BX), Z30
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 16(BX), Z30
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 20(BX), Z30
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 24(BX), Z30
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 28(BX), Z30
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 32(BX), Z30
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 36(BX), Z30
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 40(BX), Z30
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 44(BX), Z30
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	MOVQ         DI, 40(SP)
+	MOVQ         R12, 128(SP)
+	MOVQ         $0x0000000c, BX
+
+panels99Done:
 	SUBQ  BX, 80(SP)
+	JE    panels99Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels98Tiles
+	JMP   panels99Tiles
 
-panels98Next:
+panels99Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels98
+	JMP    panels99
 
-panels98End:
+panels99End:
 	VZEROUPPER
 	RET
 
@@ -7022,11 +7435,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels115End
+	JG   panels118End
 
-panels115:
+panels118:
 	CMPQ 64(SP), $0x01
-	JL   panels115End
+	JL   panels118End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7035,23 +7448,23 @@ panels115:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels115Tiles:
+panels118Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels115Rows4
+	JGE  panels118Rows4
 	CMPQ CX, $0x05
-	JGE  panels115Rows3
+	JGE  panels118Rows3
 	CMPQ CX, $0x04
-	JGE  panels115Rows4
+	JGE  panels118Rows4
 	CMPQ CX, $0x03
-	JGE  panels115Rows3
+	JGE  panels118Rows3
 	CMPQ CX, $0x02
-	JGE  panels115Rows2
+	JGE  panels118Rows2
 	CMPQ CX, $0x01
-	JGE  panels115Rows1
-	JMP  panels115Next
+	JGE  panels118Rows1
+	JMP  panels118Next
 
-panels115Rows1:
+panels118Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 16 columns.
@@ -7064,7 +7477,7 @@ panels115Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group116:
+group119:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z17
@@ -7073,7 +7486,7 @@ group116:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group116
+	JNE          group119
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7084,9 +7497,9 @@ group116:
 	VMULPS       Z17, Z16, Z16
 	VMOVUPS      Z16, (AX)
 	MOVQ         $0x00000001, BX
-	JMP          panels115Done
+	JMP          panels118Done
 
-panels115Rows2:
+panels118Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 16 columns.
@@ -7101,7 +7514,7 @@ panels115Rows2:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group117:
+group120:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z18
@@ -7112,7 +7525,7 @@ group117:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group117
+	JNE          group120
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7126,9 +7539,9 @@ group117:
 	VMULPS       Z18, Z17, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	MOVQ         $0x00000002, BX
-	JMP          panels115Done
+	JMP          panels118Done
 
-panels115Rows3:
+panels118Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 16 columns.
@@ -7145,7 +7558,7 @@ panels115Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group118:
+group121:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z19
@@ -7158,7 +7571,7 @@ group118:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group118
+	JNE          group121
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7175,9 +7588,9 @@ group118:
 	VMULPS       Z19, Z18, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	MOVQ         $0x00000003, BX
-	JMP          panels115Done
+	JMP          panels118Done
 
-panels115Rows4:
+panels118Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 16 columns.
@@ -7198,7 +7611,7 @@ panels115Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group119:
+group122:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z20
@@ -7214,7 +7627,7 @@ group119:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group119
+	JNE          group122
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7237,8 +7650,9 @@ group119:
 	VMOVUPS      Z19, (R13)
 	MOVQ         $0x00000004, BX
 
-panels115Done:
+panels118Done:
 	SUBQ  BX, 80(SP)
+	JE    panels118Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -7248,20 +7662,20 @@ panels115Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels115Tiles
+	JMP   panels118Tiles
 
-panels115Next:
+panels118Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels115
+	JMP    panels118
 
-panels115End:
-panels120:
+panels118End:
+panels123:
 	CMPQ 64(SP), $0x02
-	JL   panels120End
+	JL   panels123End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7270,39 +7684,39 @@ panels120:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels120Tiles:
+panels123Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels120Rows12
+	JGE  panels123Rows12
 	CMPQ CX, $0x0f
-	JGE  panels120Rows8
+	JGE  panels123Rows8
 	CMPQ CX, $0x0d
-	JGE  panels120Rows7
+	JGE  panels123Rows7
 	CMPQ CX, $0x0c
-	JGE  panels120Rows12
+	JGE  panels123Rows12
 	CMPQ CX, $0x0b
-	JGE  panels120Rows6
+	JGE  panels123Rows6
 	CMPQ CX, $0x09
-	JGE  panels120Rows5
+	JGE  panels123Rows5
 	CMPQ CX, $0x08
-	JGE  panels120Rows8
+	JGE  panels123Rows8
 	CMPQ CX, $0x07
-	JGE  panels120Rows7
+	JGE  panels123Rows7
 	CMPQ CX, $0x06
-	JGE  panels120Rows6
+	JGE  panels123Rows6
 	CMPQ CX, $0x05
-	JGE  panels120Rows5
+	JGE  panels123Rows5
 	CMPQ CX, $0x04
-	JGE  panels120Rows4
-	JMP  panels120Next
+	JGE  panels123Rows4
+	JMP  panels123Next
 
-panels120Rows4:
+panels123Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few121
+	JLE  few124
 	MOVQ 56(SP), R11
 
-few121:
+few124:
 	// 4 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7325,7 +7739,7 @@ few121:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group122:
+group125:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7347,7 +7761,7 @@ group122:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group122
+	JNE          group125
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7382,15 +7796,15 @@ group122:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, 64(R13)
 	MOVQ         $0x00000004, BX
-	JMP          panels120Done
+	JMP          panels123Done
 
-panels120Rows5:
+panels123Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few123
+	JLE  few126
 	MOVQ 56(SP), R11
 
-few123:
+few126:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7416,7 +7830,7 @@ few123:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group124:
+group127:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7441,7 +7855,7 @@ group124:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group124
+	JNE          group127
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7482,15 +7896,15 @@ group124:
 	VMULPS       Z26, Z25, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	MOVQ         $0x00000005, BX
-	JMP          panels120Done
+	JMP          panels123Done
 
-panels120Rows6:
+panels123Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few125
+	JLE  few128
 	MOVQ 56(SP), R11
 
-few125:
+few128:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7519,7 +7933,7 @@ few125:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group126:
+group129:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7547,7 +7961,7 @@ group126:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group126
+	JNE          group129
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7594,15 +8008,15 @@ group126:
 	VMULPS       Z28, Z27, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	MOVQ         $0x00000006, BX
-	JMP          panels120Done
+	JMP          panels123Done
 
-panels120Rows7:
+panels123Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few127
+	JLE  few130
 	MOVQ 56(SP), R11
 
-few127:
+few130:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7636,7 +8050,7 @@ few127:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group128:
+group131:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7668,7 +8082,7 @@ group128:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group128
+	JNE          group131
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7723,15 +8137,15 @@ group128:
 	VMULPS       Z30, Z29, Z29
 	VMOVUPS      Z29, 64(R12)
 	MOVQ         $0x00000007, BX
-	JMP          panels120Done
+	JMP          panels123Done
 
-panels120Rows8:
+panels123Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few129
+	JLE  few132
 	MOVQ 56(SP), R11
 
-few129:
+few132:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7768,7 +8182,7 @@ few129:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group130:
+group133:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7803,7 +8217,7 @@ group130:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group130
+	JNE          group133
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7864,9 +8278,9 @@ group130:
 	VMULPS       Z0, Z31, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	MOVQ         $0x00000008, BX
-	JMP          panels120Done
+	JMP          panels123Done
 
-panels120Rows12:
+panels123Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7917,7 +8331,7 @@ panels120Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group131:
+group134:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -7962,7 +8376,7 @@ group131:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group131
+	JNE          group134
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8049,8 +8463,9 @@ group131:
 	VMOVUPS      Z7, 64(R11)(R9*2)
 	MOVQ         $0x0000000c, BX
 
-panels120Done:
+panels123Done:
 	SUBQ  BX, 80(SP)
+	JE    panels123Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -8060,20 +8475,20 @@ panels120Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels120Tiles
+	JMP   panels123Tiles
 
-panels120Next:
+panels123Next:
 	ADDQ   $0x00000080, 32(SP)
 	ADDQ   $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels120
+	JMP    panels123
 
-panels120End:
-panels132:
+panels123End:
+panels135:
 	CMPQ 64(SP), $0x01
-	JL   panels132End
+	JL   panels135End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8082,29 +8497,33 @@ panels132:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels132Tiles:
+panels135Tiles:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels135Rows12
 	CMPQ CX, $0x0f
-	JGE  panels132Rows8
+	JGE  panels135Rows8
 	CMPQ CX, $0x0d
-	JGE  panels132Rows7
+	JGE  panels135Rows7
+	CMPQ CX, $0x0c
+	JGE  panels135Rows12
 	CMPQ CX, $0x0b
-	JGE  panels132Rows6
+	JGE  panels135Rows6
 	CMPQ CX, $0x09
-	JGE  panels132Rows5
+	JGE  panels135Rows5
 	CMPQ CX, $0x08
-	JGE  panels132Rows8
+	JGE  panels135Rows8
 	CMPQ CX, $0x07
-	JGE  panels132Rows7
+	JGE  panels135Rows7
 	CMPQ CX, $0x06
-	JGE  panels132Rows6
+	JGE  panels135Rows6
 	CMPQ CX, $0x05
-	JGE  panels132Rows5
+	JGE  panels135Rows5
 	CMPQ CX, $0x04
-	JGE  panels132Rows4
-	JMP  panels132Next
+	JGE  panels135Rows4
+	JMP  panels135Next
 
-panels132Rows4:
+panels135Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8123,7 +8542,7 @@ panels132Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group133:
+group136:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -8137,7 +8556,7 @@ group133:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group133
+	JNE          group136
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8158,9 +8577,9 @@ group133:
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
 	MOVQ         $0x00000004, BX
-	JMP          panels132Done
+	JMP          panels135Done
 
-panels132Rows5:
+panels135Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8181,7 +8600,7 @@ panels132Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group134:
+group137:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -8197,7 +8616,7 @@ group134:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group134
+	JNE          group137
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8221,9 +8640,9 @@ group134:
 	VMULPS       Z21, Z20, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	MOVQ         $0x00000005, BX
-	JMP          panels132Done
+	JMP          panels135Done
 
-panels132Rows6:
+panels135Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8246,7 +8665,7 @@ panels132Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group135:
+group138:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -8264,7 +8683,7 @@ group135:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group135
+	JNE          group138
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8291,9 +8710,9 @@ group135:
 	VMULPS       Z22, Z21, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	MOVQ         $0x00000006, BX
-	JMP          panels132Done
+	JMP          panels135Done
 
-panels132Rows7:
+panels135Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8320,7 +8739,7 @@ panels132Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group136:
+group139:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -8341,7 +8760,7 @@ group136:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group136
+	JNE          group139
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8373,9 +8792,9 @@ group136:
 	VMULPS       Z23, Z22, Z22
 	VMOVUPS      Z22, (R12)
 	MOVQ         $0x00000007, BX
-	JMP          panels132Done
+	JMP          panels135Done
 
-panels132Rows8:
+panels135Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8404,7 +8823,7 @@ panels132Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group137:
+group140:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -8427,7 +8846,7 @@ group137:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group137
+	JNE          group140
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8462,9 +8881,132 @@ group137:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	MOVQ         $0x00000008, BX
+	JMP          panels135Done
 
-panels132Done:
+panels135Rows12:
+	// 12 rows × 16 columns.
+	MOVQ         144(SP), AX
+	MOVQ         112(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         96(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         56(SP), BX
+	MOVQ         88(SP), CX
+
+group141:
+	VPXORD       (BX), Z12, Z28
+	VPBROADCASTD (AX), Z29
+	VPDPBUSD     Z29, Z28, Z16
+	VPBROADCASTD (AX)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z17
+	VPBROADCASTD (AX)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z18
+	VPBROADCASTD (R13), Z29
+	VPDPBUSD     Z29, Z28, Z19
+	VPBROADCASTD (R13)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z20
+	VPBROADCASTD (R13)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z21
+	VPBROADCASTD (R12), Z29
+	VPDPBUSD     Z29, Z28, Z22
+	VPBROADCASTD (R12)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z23
+	VPBROADCASTD (R12)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z24
+	VPBROADCASTD (R11), Z29
+	VPDPBUSD     Z29, Z28, Z25
+	VPBROADCASTD (R11)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z26
+	VPBROADCASTD (R11)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group141
+	MOVQ         104(SP), R9
+	MOVQ         40(SP), DI
+	MOVQ         DI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         120(SP), CX
+	VMOVUPS      (CX), Z28
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z28, Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       Z28, Z17, Z17
+	VMOVUPS      Z17, (AX)(R9*1)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z28, Z18, Z18
+	VMOVUPS      Z18, (AX)(R9*2)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z28, Z19, Z19
+	VMOVUPS      Z19, (R13)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       Z28, Z20, Z20
+	VMOVUPS      Z20, (R13)(R9*1)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       Z28, Z21, Z21
+	VMOVUPS      Z21, (R13)(R9*2)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       Z28, Z22, Z22
+	VMOVUPS      Z22, (R12)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       Z28, Z23, Z23
+	VMOVUPS      Z23, (R12)(R9*1)
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       Z28, Z24, Z24
+	VMOVUPS      Z24, (R12)(R9*2)
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       Z28, Z25, Z25
+	VMOVUPS      Z25, (R11)
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z28, Z26, Z26
+	VMOVUPS      Z26, (R11)(R9*1)
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       Z28, Z27, Z27
+	VMOVUPS      Z27, (R11)(R9*2)
+	MOVQ         $0x0000000c, BX
+
+panels135Done:
 	SUBQ  BX, 80(SP)
+	JE    panels135Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -8474,17 +9016,17 @@ panels132Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels132Tiles
+	JMP   panels135Tiles
 
-panels132Next:
+panels135Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels132
+	JMP    panels135
 
-panels132End:
+panels135End:
 	VZEROUPPER
 	RET
 
@@ -8523,24 +9065,24 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used138
+	JE   used142
 	LEAQ zeros<>+0(SB), AX
 
-used138:
+used142:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors140
+	JNE   noFactors144
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors139
+	JNE   factors143
 
-noFactors140:
+noFactors144:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors139:
+factors143:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -8555,11 +9097,11 @@ factors139:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels141End
+	JG   panels145End
 
-panels141:
+panels145:
 	CMPQ 64(SP), $0x08
-	JL   panels141End
+	JL   panels145End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8570,15 +9112,15 @@ panels141:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels141Tiles:
+panels145Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels141Rows2
+	JGE  panels145Rows2
 	CMPQ CX, $0x01
-	JGE  panels141Rows1
-	JMP  panels141Next
+	JGE  panels145Rows1
+	JMP  panels145Next
 
-panels141Rows1:
+panels145Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -8597,7 +9139,7 @@ panels141Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group142:
+group146:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -8662,18 +9204,18 @@ group142:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group142
+	JNE          group146
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun143
+	JNE          begun147
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun143:
+begun147:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -8717,9 +9259,9 @@ begun143:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels141Done
+	JMP          panels145Done
 
-panels141Rows2:
+panels145Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -8746,7 +9288,7 @@ panels141Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group144:
+group148:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -8829,18 +9371,18 @@ group144:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group144
+	JNE          group148
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun145
+	JNE          begun149
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun145:
+begun149:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -8922,29 +9464,30 @@ begun145:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
 
-panels141Done:
+panels145Done:
 	SUBQ  BX, 80(SP)
+	JE    panels145Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels141Tiles
+	JMP   panels145Tiles
 
-panels141Next:
+panels145Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels141
+	JMP    panels145
 
-panels141End:
+panels145End:
 	CMPQ 72(SP), $0x04
-	JG   panels146End
+	JG   panels150End
 
-panels146:
+panels150:
 	CMPQ 64(SP), $0x04
-	JL   panels146End
+	JL   panels150End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8955,23 +9498,23 @@ panels146:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels146Tiles:
+panels150Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels146Rows4
+	JGE  panels150Rows4
 	CMPQ CX, $0x05
-	JGE  panels146Rows3
+	JGE  panels150Rows3
 	CMPQ CX, $0x04
-	JGE  panels146Rows4
+	JGE  panels150Rows4
 	CMPQ CX, $0x03
-	JGE  panels146Rows3
+	JGE  panels150Rows3
 	CMPQ CX, $0x02
-	JGE  panels146Rows2
+	JGE  panels150Rows2
 	CMPQ CX, $0x01
-	JGE  panels146Rows1
-	JMP  panels146Next
+	JGE  panels150Rows1
+	JMP  panels150Next
 
-panels146Rows1:
+panels150Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -8985,7 +9528,7 @@ panels146Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group147:
+group151:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9021,18 +9564,18 @@ group147:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group147
+	JNE          group151
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun148
+	JNE          begun152
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun148:
+begun152:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9060,9 +9603,9 @@ begun148:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels146Done
+	JMP          panels150Done
 
-panels146Rows2:
+panels150Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -9080,7 +9623,7 @@ panels146Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group149:
+group153:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9126,18 +9669,18 @@ group149:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group149
+	JNE          group153
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun150
+	JNE          begun154
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun150:
+begun154:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9186,9 +9729,9 @@ begun150:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels146Done
+	JMP          panels150Done
 
-panels146Rows3:
+panels150Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -9210,7 +9753,7 @@ panels146Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group151:
+group155:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9266,18 +9809,18 @@ group151:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group151
+	JNE          group155
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun152
+	JNE          begun156
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun152:
+begun156:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9347,9 +9890,9 @@ begun152:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels146Done
+	JMP          panels150Done
 
-panels146Rows4:
+panels150Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -9377,7 +9920,7 @@ panels146Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group153:
+group157:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9444,18 +9987,18 @@ group153:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group153
+	JNE          group157
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun154
+	JNE          begun158
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun154:
+begun158:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9547,26 +10090,27 @@ begun154:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels146Done:
+panels150Done:
 	SUBQ  BX, 80(SP)
+	JE    panels150Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels146Tiles
+	JMP   panels150Tiles
 
-panels146Next:
+panels150Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels146
+	JMP    panels150
 
-panels146End:
-panels155:
+panels150End:
+panels159:
 	CMPQ 64(SP), $0x02
-	JL   panels155End
+	JL   panels159End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9577,45 +10121,45 @@ panels155:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels155Tiles:
+panels159Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels155Rows12
+	JGE  panels159Rows12
 	CMPQ CX, $0x0f
-	JGE  panels155Rows8
+	JGE  panels159Rows8
 	CMPQ CX, $0x0d
-	JGE  panels155Rows7
+	JGE  panels159Rows7
 	CMPQ CX, $0x0c
-	JGE  panels155Rows12
+	JGE  panels159Rows12
 	CMPQ CX, $0x0b
-	JGE  panels155Rows6
+	JGE  panels159Rows6
 	CMPQ CX, $0x09
-	JGE  panels155Rows5
+	JGE  panels159Rows5
 	CMPQ CX, $0x08
-	JGE  panels155Rows8
+	JGE  panels159Rows8
 	CMPQ CX, $0x07
-	JGE  panels155Rows7
+	JGE  panels159Rows7
 	CMPQ CX, $0x06
-	JGE  panels155Rows6
+	JGE  panels159Rows6
 	CMPQ CX, $0x05
-	JGE  panels155Rows5
+	JGE  panels159Rows5
 	CMPQ CX, $0x04
-	JGE  panels155Rows4
+	JGE  panels159Rows4
 	CMPQ CX, $0x03
-	JGE  panels155Rows3
+	JGE  panels159Rows3
 	CMPQ CX, $0x02
-	JGE  panels155Rows2
+	JGE  panels159Rows2
 	CMPQ CX, $0x01
-	JGE  panels155Rows1
-	JMP  panels155Next
+	JGE  panels159Rows1
+	JMP  panels159Next
 
-panels155Rows1:
+panels159Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few156
+	JLE  few160
 	MOVQ 56(SP), R11
 
-few156:
+few160:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9624,7 +10168,7 @@ few156:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group157:
+group161:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -9645,18 +10189,18 @@ group157:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group157
+	JNE          group161
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun158
+	JNE          begun162
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun158:
+begun162:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9676,15 +10220,15 @@ begun158:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows2:
+panels159Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few159
+	JLE  few163
 	MOVQ 56(SP), R11
 
-few159:
+few163:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9695,7 +10239,7 @@ few159:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group160:
+group164:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -9722,18 +10266,18 @@ group160:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group160
+	JNE          group164
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun161
+	JNE          begun165
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun161:
+begun165:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9766,15 +10310,15 @@ begun161:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows3:
+panels159Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few162
+	JLE  few166
 	MOVQ 56(SP), R11
 
-few162:
+few166:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9787,7 +10331,7 @@ few162:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group163:
+group167:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -9820,18 +10364,18 @@ group163:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group163
+	JNE          group167
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun164
+	JNE          begun168
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun164:
+begun168:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9877,15 +10421,15 @@ begun164:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows4:
+panels159Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few165
+	JLE  few169
 	MOVQ 56(SP), R11
 
-few165:
+few169:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9902,7 +10446,7 @@ few165:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group166:
+group170:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -9942,18 +10486,18 @@ group166:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group166
+	JNE          group170
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun167
+	JNE          begun171
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun167:
+begun171:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10012,15 +10556,15 @@ begun167:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows5:
+panels159Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few168
+	JLE  few172
 	MOVQ 56(SP), R11
 
-few168:
+few172:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10039,7 +10583,7 @@ few168:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group169:
+group173:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10085,18 +10629,18 @@ group169:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group169
+	JNE          group173
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun170
+	JNE          begun174
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun170:
+begun174:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10168,15 +10712,15 @@ begun170:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows6:
+panels159Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few171
+	JLE  few175
 	MOVQ 56(SP), R11
 
-few171:
+few175:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10197,7 +10741,7 @@ few171:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group172:
+group176:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10249,18 +10793,18 @@ group172:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group172
+	JNE          group176
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun173
+	JNE          begun177
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun173:
+begun177:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10345,15 +10889,15 @@ begun173:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows7:
+panels159Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few174
+	JLE  few178
 	MOVQ 56(SP), R11
 
-few174:
+few178:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10378,7 +10922,7 @@ few174:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group175:
+group179:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10437,18 +10981,18 @@ group175:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group175
+	JNE          group179
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun176
+	JNE          begun180
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun176:
+begun180:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10546,15 +11090,15 @@ begun176:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows8:
+panels159Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few177
+	JLE  few181
 	MOVQ 56(SP), R11
 
-few177:
+few181:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10581,7 +11125,7 @@ few177:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group178:
+group182:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10646,18 +11190,18 @@ group178:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group178
+	JNE          group182
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun179
+	JNE          begun183
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun179:
+begun183:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10768,9 +11312,9 @@ begun179:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels155Done
+	JMP          panels159Done
 
-panels155Rows12:
+panels159Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10807,7 +11351,7 @@ panels155Rows12:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group180:
+group184:
 	VMOVDQU32    (BX), Z9
 	VPSLLW       $0x08, Z9, Z8
 	VPSRAW       $0x08, Z8, Z8
@@ -10894,17 +11438,17 @@ group180:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group180
+	JNE          group184
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun181
+	JNE          begun185
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun181:
+begun185:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11068,26 +11612,27 @@ begun181:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels155Done:
+panels159Done:
 	SUBQ  BX, 80(SP)
+	JE    panels159Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels155Tiles
+	JMP   panels159Tiles
 
-panels155Next:
+panels159Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels155
+	JMP    panels159
 
-panels155End:
-panels182:
+panels159End:
+panels186:
 	CMPQ 64(SP), $0x01
-	JL   panels182End
+	JL   panels186End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11098,35 +11643,39 @@ panels182:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels182Tiles:
+panels186Tiles:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels186Rows12
 	CMPQ CX, $0x0f
-	JGE  panels182Rows8
+	JGE  panels186Rows8
 	CMPQ CX, $0x0d
-	JGE  panels182Rows7
+	JGE  panels186Rows7
+	CMPQ CX, $0x0c
+	JGE  panels186Rows12
 	CMPQ CX, $0x0b
-	JGE  panels182Rows6
+	JGE  panels186Rows6
 	CMPQ CX, $0x09
-	JGE  panels182Rows5
+	JGE  panels186Rows5
 	CMPQ CX, $0x08
-	JGE  panels182Rows8
+	JGE  panels186Rows8
 	CMPQ CX, $0x07
-	JGE  panels182Rows7
+	JGE  panels186Rows7
 	CMPQ CX, $0x06
-	JGE  panels182Rows6
+	JGE  panels186Rows6
 	CMPQ CX, $0x05
-	JGE  panels182Rows5
+	JGE  panels186Rows5
 	CMPQ CX, $0x04
-	JGE  panels182Rows4
+	JGE  panels186Rows4
 	CMPQ CX, $0x03
-	JGE  panels182Rows3
+	JGE  panels186Rows3
 	CMPQ CX, $0x02
-	JGE  panels182Rows2
+	JGE  panels186Rows2
 	CMPQ CX, $0x01
-	JGE  panels182Rows1
-	JMP  panels182Next
+	JGE  panels186Rows1
+	JMP  panels186Next
 
-panels182Rows1:
+panels186Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -11134,7 +11683,7 @@ panels182Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group183:
+group187:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -11146,17 +11695,17 @@ group183:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group183
+	JNE          group187
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun184
+	JNE          begun188
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun184:
+begun188:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11172,9 +11721,9 @@ begun184:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows2:
+panels186Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11183,7 +11732,7 @@ panels182Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group185:
+group189:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -11199,17 +11748,17 @@ group185:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group185
+	JNE          group189
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun186
+	JNE          begun190
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun186:
+begun190:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11234,9 +11783,9 @@ begun186:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows3:
+panels186Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11246,7 +11795,7 @@ panels182Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group187:
+group191:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -11266,17 +11815,17 @@ group187:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group187
+	JNE          group191
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun188
+	JNE          begun192
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun188:
+begun192:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11310,9 +11859,9 @@ begun188:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows4:
+panels186Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11325,7 +11874,7 @@ panels182Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group189:
+group193:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -11350,17 +11899,17 @@ group189:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group189
+	JNE          group193
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun190
+	JNE          begun194
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun190:
+begun194:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11403,9 +11952,9 @@ begun190:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows5:
+panels186Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11419,7 +11968,7 @@ panels182Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group191:
+group195:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -11448,17 +11997,17 @@ group191:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group191
+	JNE          group195
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun192
+	JNE          begun196
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun192:
+begun196:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11510,9 +12059,9 @@ begun192:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows6:
+panels186Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11527,7 +12076,7 @@ panels182Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group193:
+group197:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -11560,17 +12109,17 @@ group193:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group193
+	JNE          group197
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun194
+	JNE          begun198
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun194:
+begun198:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11631,9 +12180,9 @@ begun194:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows7:
+panels186Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11651,7 +12200,7 @@ panels182Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group195:
+group199:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -11689,17 +12238,17 @@ group195:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group195
+	JNE          group199
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun196
+	JNE          begun200
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun196:
+begun200:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11769,9 +12318,9 @@ begun196:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels182Done
+	JMP          panels186Done
 
-panels182Rows8:
+panels186Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11790,7 +12339,7 @@ panels182Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group197:
+group201:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -11832,17 +12381,17 @@ group197:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group197
+	JNE          group201
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun198
+	JNE          begun202
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun198:
+begun202:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11921,24 +12470,236 @@ begun198:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
+	JMP          panels186Done
 
-panels182Done:
+panels186Rows12:
+	// 12 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   96(SP), R9
+	MOVQ   SI, AX
+	LEAQ   (AX)(R9*2), R13
+	ADDQ   R9, R13
+	LEAQ   (R13)(R9*2), R12
+	ADDQ   R9, R12
+	LEAQ   (R12)(R9*2), R11
+	ADDQ   R9, R11
+	MOVQ   56(SP), BX
+	MOVQ   88(SP), CX
+
+group203:
+	VMOVDQU32    (BX), Z29
+	VPSLLW       $0x08, Z29, Z28
+	VPSRAW       $0x08, Z28, Z28
+	VPSRAW       $0x08, Z29, Z29
+	VPBROADCASTD (AX), Z30
+	VPDPWSSD     Z30, Z28, Z16
+	VPBROADCASTD 4(AX), Z30
+	VPDPWSSD     Z30, Z29, Z16
+	VPBROADCASTD (AX)(R9*1), Z30
+	VPDPWSSD     Z30, Z28, Z17
+	VPBROADCASTD 4(AX)(R9*1), Z30
+	VPDPWSSD     Z30, Z29, Z17
+	VPBROADCASTD (AX)(R9*2), Z30
+	VPDPWSSD     Z30, Z28, Z18
+	VPBROADCASTD 4(AX)(R9*2), Z30
+	VPDPWSSD     Z30, Z29, Z18
+	VPBROADCASTD (R13), Z30
+	VPDPWSSD     Z30, Z28, Z19
+	VPBROADCASTD 4(R13), Z30
+	VPDPWSSD     Z30, Z29, Z19
+	VPBROADCASTD (R13)(R9*1), Z30
+	VPDPWSSD     Z30, Z28, Z20
+	VPBROADCASTD 4(R13)(R9*1), Z30
+	VPDPWSSD     Z30, Z29, Z20
+	VPBROADCASTD (R13)(R9*2), Z30
+	VPDPWSSD     Z30, Z28, Z21
+	VPBROADCASTD 4(R13)(R9*2), Z30
+	VPDPWSSD     Z30, Z29, Z21
+	VPBROADCASTD (R12), Z30
+	VPDPWSSD     Z30, Z28, Z22
+	VPBROADCASTD 4(R12), Z30
+	VPDPWSSD     Z30, Z29, Z22
+	VPBROADCASTD (R12)(R9*1), Z30
+	VPDPWSSD     Z30, Z28, Z23
+	VPBROADCASTD 4(R12)(R9*1), Z30
+	VPDPWSSD     Z30, Z29, Z23
+	VPBROADCASTD (R12)(R9*2), Z30
+	VPDPWSSD     Z30, Z28, Z24
+	VPBROADCASTD 4(R12)(R9*2), Z30
+	VPDPWSSD     Z30, Z29, Z24
+	VPBROADCASTD (R11), Z30
+	VPDPWSSD     Z30, Z28, Z25
+	VPBROADCASTD 4(R11), Z30
+	VPDPWSSD     Z30, Z29, Z25
+	VPBROADCASTD (R11)(R9*1), Z30
+	VPDPWSSD     Z30, Z28, Z26
+	VPBROADCASTD 4(R11)(R9*1), Z30
+	VPDPWSSD     Z30, Z29, Z26
+	VPBROADCASTD (R11)(R9*2), Z30
+	VPDPWSSD     Z30, Z28, Z27
+	VPBROADCASTD 4(R11)(R9*2), Z30
+	VPDPWSSD     Z30, Z29, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	ADDQ         $0x08, R12
+	ADDQ         $0x08, R11
+	DECQ         CX
+	JNE          group203
+	MOVQ         40(SP), DI
+	MOVQ         104(SP), DX
+	XORQ         R13, R13
+	MOVQ         (SP), AX
+	TESTQ        AX, AX
+	JNE          begun204
+	MOVQ         DI, AX
+	MOVQ         DX, R13
+
+begun204:
+	MOVQ         128(SP), R12
+	MOVQ         112(SP), R11
+	MOVQ         8(SP), BX
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS (BX), Z30
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 4(BX), Z30
+	VCVTDQ2PS    Z17, Z17
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 8(BX), Z30
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 12(BX), Z30
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 16(BX), Z30
+	VCVTDQ2PS    Z20, Z20
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 20(BX), Z30
+	VCVTDQ2PS    Z21, Z21
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 24(BX), Z30
+	VCVTDQ2PS    Z22, Z22
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 28(BX), Z30
+	VCVTDQ2PS    Z23, Z23
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 32(BX), Z30
+	VCVTDQ2PS    Z24, Z24
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 36(BX), Z30
+	VCVTDQ2PS    Z25, Z25
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 40(BX), Z30
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VBROADCASTSS 44(BX), Z30
+	VCVTDQ2PS    Z27, Z27
+	VMULPS       (AX), Z30, Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	MOVQ         DI, 40(SP)
+	MOVQ         R12, 128(SP)
+	MOVQ         $0x0000000c, BX
+
+panels186Done:
 	SUBQ  BX, 80(SP)
+	JE    panels186Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels182Tiles
+	JMP   panels186Tiles
 
-panels182Next:
+panels186Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels182
+	JMP    panels186
 
-panels182End:
+panels186End:
 	VZEROUPPER
 	RET
 
@@ -11968,10 +12729,10 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used199
+	JE   used205
 	LEAQ zeros<>+0(SB), AX
 
-used199:
+used205:
 	MOVQ AX, (SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -11986,11 +12747,11 @@ used199:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels200End
+	JG   panels206End
 
-panels200:
+panels206:
 	CMPQ 64(SP), $0x04
-	JL   panels200End
+	JL   panels206End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -12001,23 +12762,23 @@ panels200:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels200Tiles:
+panels206Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels200Rows4
+	JGE  panels206Rows4
 	CMPQ CX, $0x05
-	JGE  panels200Rows3
+	JGE  panels206Rows3
 	CMPQ CX, $0x04
-	JGE  panels200Rows4
+	JGE  panels206Rows4
 	CMPQ CX, $0x03
-	JGE  panels200Rows3
+	JGE  panels206Rows3
 	CMPQ CX, $0x02
-	JGE  panels200Rows2
+	JGE  panels206Rows2
 	CMPQ CX, $0x01
-	JGE  panels200Rows1
-	JMP  panels200Next
+	JGE  panels206Rows1
+	JMP  panels206Next
 
-panels200Rows1:
+panels206Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -12034,7 +12795,7 @@ panels200Rows1:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group201:
+group207:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12053,18 +12814,18 @@ group201:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group201
+	JNE          group207
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun202
+	JNE          begun208
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun202:
+begun208:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -12090,9 +12851,9 @@ begun202:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels200Done
+	JMP          panels206Done
 
-panels200Rows2:
+panels206Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -12114,7 +12875,7 @@ panels200Rows2:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group203:
+group209:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12138,18 +12899,18 @@ group203:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group203
+	JNE          group209
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun204
+	JNE          begun210
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun204:
+begun210:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -12195,9 +12956,9 @@ begun204:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels200Done
+	JMP          panels206Done
 
-panels200Rows3:
+panels206Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -12224,7 +12985,7 @@ panels200Rows3:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group205:
+group211:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12253,18 +13014,18 @@ group205:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group205
+	JNE          group211
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun206
+	JNE          begun212
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun206:
+begun212:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -12330,9 +13091,9 @@ begun206:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels200Done
+	JMP          panels206Done
 
-panels200Rows4:
+panels206Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -12366,7 +13127,7 @@ panels200Rows4:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group207:
+group213:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12401,18 +13162,18 @@ group207:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group207
+	JNE          group213
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun208
+	JNE          begun214
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun208:
+begun214:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -12499,27 +13260,28 @@ begun208:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels200Done:
+panels206Done:
 	SUBQ  BX, 80(SP)
+	JE    panels206Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels200Tiles
+	JMP   panels206Tiles
 
-panels200Next:
+panels206Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels200
+	JMP    panels206
 
-panels200End:
-panels209:
+panels206End:
+panels215:
 	CMPQ 64(SP), $0x02
-	JL   panels209End
+	JL   panels215End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -12530,45 +13292,45 @@ panels209:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels209Tiles:
+panels215Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels209Rows12
+	JGE  panels215Rows12
 	CMPQ CX, $0x0f
-	JGE  panels209Rows8
+	JGE  panels215Rows8
 	CMPQ CX, $0x0d
-	JGE  panels209Rows7
+	JGE  panels215Rows7
 	CMPQ CX, $0x0c
-	JGE  panels209Rows12
+	JGE  panels215Rows12
 	CMPQ CX, $0x0b
-	JGE  panels209Rows6
+	JGE  panels215Rows6
 	CMPQ CX, $0x09
-	JGE  panels209Rows5
+	JGE  panels215Rows5
 	CMPQ CX, $0x08
-	JGE  panels209Rows8
+	JGE  panels215Rows8
 	CMPQ CX, $0x07
-	JGE  panels209Rows7
+	JGE  panels215Rows7
 	CMPQ CX, $0x06
-	JGE  panels209Rows6
+	JGE  panels215Rows6
 	CMPQ CX, $0x05
-	JGE  panels209Rows5
+	JGE  panels215Rows5
 	CMPQ CX, $0x04
-	JGE  panels209Rows4
+	JGE  panels215Rows4
 	CMPQ CX, $0x03
-	JGE  panels209Rows3
+	JGE  panels215Rows3
 	CMPQ CX, $0x02
-	JGE  panels209Rows2
+	JGE  panels215Rows2
 	CMPQ CX, $0x01
-	JGE  panels209Rows1
-	JMP  panels209Next
+	JGE  panels215Rows1
+	JMP  panels215Next
 
-panels209Rows1:
+panels215Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few210
+	JLE  few216
 	MOVQ 56(SP), R11
 
-few210:
+few216:
 	// 1 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -12580,7 +13342,7 @@ few210:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group211:
+group217:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12592,18 +13354,18 @@ group211:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group211
+	JNE          group217
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun212
+	JNE          begun218
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun212:
+begun218:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -12621,15 +13383,15 @@ begun212:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows2:
+panels215Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few213
+	JLE  few219
 	MOVQ 56(SP), R11
 
-few213:
+few219:
 	// 2 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -12644,7 +13406,7 @@ few213:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group214:
+group220:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12659,18 +13421,18 @@ group214:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group214
+	JNE          group220
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun215
+	JNE          begun221
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun215:
+begun221:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -12700,15 +13462,15 @@ begun215:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows3:
+panels215Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few216
+	JLE  few222
 	MOVQ 56(SP), R11
 
-few216:
+few222:
 	// 3 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -12726,7 +13488,7 @@ few216:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group217:
+group223:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12744,18 +13506,18 @@ group217:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group217
+	JNE          group223
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun218
+	JNE          begun224
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun218:
+begun224:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -12797,15 +13559,15 @@ begun218:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows4:
+panels215Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few219
+	JLE  few225
 	MOVQ 56(SP), R11
 
-few219:
+few225:
 	// 4 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -12828,7 +13590,7 @@ few219:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group220:
+group226:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12850,18 +13612,18 @@ group220:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group220
+	JNE          group226
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun221
+	JNE          begun227
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun221:
+begun227:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -12915,15 +13677,15 @@ begun221:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows5:
+panels215Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few222
+	JLE  few228
 	MOVQ 56(SP), R11
 
-few222:
+few228:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -12949,7 +13711,7 @@ few222:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group223:
+group229:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -12974,18 +13736,18 @@ group223:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group223
+	JNE          group229
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun224
+	JNE          begun230
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun224:
+begun230:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z26
@@ -13051,15 +13813,15 @@ begun224:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows6:
+panels215Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few225
+	JLE  few231
 	MOVQ 56(SP), R11
 
-few225:
+few231:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13088,7 +13850,7 @@ few225:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group226:
+group232:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13116,18 +13878,18 @@ group226:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group226
+	JNE          group232
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun227
+	JNE          begun233
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun227:
+begun233:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -13205,15 +13967,15 @@ begun227:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows7:
+panels215Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few228
+	JLE  few234
 	MOVQ 56(SP), R11
 
-few228:
+few234:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13247,7 +14009,7 @@ few228:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group229:
+group235:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13279,18 +14041,18 @@ group229:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group229
+	JNE          group235
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun230
+	JNE          begun236
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun230:
+begun236:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z30
@@ -13380,15 +14142,15 @@ begun230:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows8:
+panels215Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few231
+	JLE  few237
 	MOVQ 56(SP), R11
 
-few231:
+few237:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13425,7 +14187,7 @@ few231:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group232:
+group238:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13460,18 +14222,18 @@ group232:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group232
+	JNE          group238
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun233
+	JNE          begun239
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun233:
+begun239:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -13573,9 +14335,9 @@ begun233:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels209Done
+	JMP          panels215Done
 
-panels209Rows12:
+panels215Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13626,7 +14388,7 @@ panels209Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group234:
+group240:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -13671,17 +14433,17 @@ group234:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group234
+	JNE          group240
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun235
+	JNE          begun241
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun235:
+begun241:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z8
@@ -13832,27 +14594,28 @@ begun235:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels209Done:
+panels215Done:
 	SUBQ  BX, 80(SP)
+	JE    panels215Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels209Tiles
+	JMP   panels215Tiles
 
-panels209Next:
+panels215Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels209
+	JMP    panels215
 
-panels209End:
-panels236:
+panels215End:
+panels242:
 	CMPQ 64(SP), $0x01
-	JL   panels236End
+	JL   panels242End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -13863,35 +14626,39 @@ panels236:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels236Tiles:
+panels242Tiles:
 	MOVQ 80(SP), CX
+	CMPQ CX, $0x11
+	JGE  panels242Rows12
 	CMPQ CX, $0x0f
-	JGE  panels236Rows8
+	JGE  panels242Rows8
 	CMPQ CX, $0x0d
-	JGE  panels236Rows7
+	JGE  panels242Rows7
+	CMPQ CX, $0x0c
+	JGE  panels242Rows12
 	CMPQ CX, $0x0b
-	JGE  panels236Rows6
+	JGE  panels242Rows6
 	CMPQ CX, $0x09
-	JGE  panels236Rows5
+	JGE  panels242Rows5
 	CMPQ CX, $0x08
-	JGE  panels236Rows8
+	JGE  panels242Rows8
 	CMPQ CX, $0x07
-	JGE  panels236Rows7
+	JGE  panels242Rows7
 	CMPQ CX, $0x06
-	JGE  panels236Rows6
+	JGE  panels242Rows6
 	CMPQ CX, $0x05
-	JGE  panels236Rows5
+	JGE  panels242Rows5
 	CMPQ CX, $0x04
-	JGE  panels236Rows4
+	JGE  panels242Rows4
 	CMPQ CX, $0x03
-	JGE  panels236Rows3
+	JGE  panels242Rows3
 	CMPQ CX, $0x02
-	JGE  panels236Rows2
+	JGE  panels242Rows2
 	CMPQ CX, $0x01
-	JGE  panels236Rows1
-	JMP  panels236Next
+	JGE  panels242Rows1
+	JMP  panels242Next
 
-panels236Rows1:
+panels242Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13902,24 +14669,24 @@ panels236Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group237:
+group243:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group237
+	JNE          group243
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun238
+	JNE          begun244
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun238:
+begun244:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z17
@@ -13933,9 +14700,9 @@ begun238:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows2:
+panels242Rows2:
 	// 2 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13948,7 +14715,7 @@ panels236Rows2:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group239:
+group245:
 	VPXORD       (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD     Z19, Z18, Z16
@@ -13957,17 +14724,17 @@ group239:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group239
+	JNE          group245
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun240
+	JNE          begun246
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun240:
+begun246:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -13989,9 +14756,9 @@ begun240:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows3:
+panels242Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14006,7 +14773,7 @@ panels236Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group241:
+group247:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -14017,17 +14784,17 @@ group241:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group241
+	JNE          group247
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun242
+	JNE          begun248
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun242:
+begun248:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z19
@@ -14057,9 +14824,9 @@ begun242:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows4:
+panels242Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14078,7 +14845,7 @@ panels236Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group243:
+group249:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -14092,17 +14859,17 @@ group243:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group243
+	JNE          group249
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun244
+	JNE          begun250
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun244:
+begun250:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -14140,9 +14907,9 @@ begun244:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows5:
+panels242Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14163,7 +14930,7 @@ panels236Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group245:
+group251:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -14179,17 +14946,17 @@ group245:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group245
+	JNE          group251
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun246
+	JNE          begun252
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun246:
+begun252:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z21
@@ -14235,9 +15002,9 @@ begun246:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows6:
+panels242Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14260,7 +15027,7 @@ panels236Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group247:
+group253:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -14278,17 +15045,17 @@ group247:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group247
+	JNE          group253
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun248
+	JNE          begun254
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun248:
+begun254:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -14342,9 +15109,9 @@ begun248:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows7:
+panels242Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14371,7 +15138,7 @@ panels236Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group249:
+group255:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -14392,17 +15159,17 @@ group249:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group249
+	JNE          group255
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun250
+	JNE          begun256
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun250:
+begun256:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z23
@@ -14464,9 +15231,9 @@ begun250:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels236Done
+	JMP          panels242Done
 
-panels236Rows8:
+panels242Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14495,7 +15262,7 @@ panels236Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group251:
+group257:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -14518,17 +15285,17 @@ group251:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group251
+	JNE          group257
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun252
+	JNE          begun258
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun252:
+begun258:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -14598,25 +15365,211 @@ begun252:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
+	JMP          panels242Done
 
-panels236Done:
+panels242Rows12:
+	// 12 rows × 16 columns.
+	MOVQ         144(SP), AX
+	MOVQ         112(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z18
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z19
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z20
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z21
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z22
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z23
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z24
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z25
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z26
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z27
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         96(SP), R9
+	MOVQ         SI, AX
+	LEAQ         (AX)(R9*2), R13
+	ADDQ         R9, R13
+	LEAQ         (R13)(R9*2), R12
+	ADDQ         R9, R12
+	LEAQ         (R12)(R9*2), R11
+	ADDQ         R9, R11
+	MOVQ         56(SP), BX
+	MOVQ         88(SP), CX
+
+group259:
+	VPXORD       (BX), Z12, Z28
+	VPBROADCASTD (AX), Z29
+	VPDPBUSD     Z29, Z28, Z16
+	VPBROADCASTD (AX)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z17
+	VPBROADCASTD (AX)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z18
+	VPBROADCASTD (R13), Z29
+	VPDPBUSD     Z29, Z28, Z19
+	VPBROADCASTD (R13)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z20
+	VPBROADCASTD (R13)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z21
+	VPBROADCASTD (R12), Z29
+	VPDPBUSD     Z29, Z28, Z22
+	VPBROADCASTD (R12)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z23
+	VPBROADCASTD (R12)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z24
+	VPBROADCASTD (R11), Z29
+	VPDPBUSD     Z29, Z28, Z25
+	VPBROADCASTD (R11)(R9*1), Z29
+	VPDPBUSD     Z29, Z28, Z26
+	VPBROADCASTD (R11)(R9*2), Z29
+	VPDPBUSD     Z29, Z28, Z27
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         CX
+	JNE          group259
+	MOVQ         40(SP), DI
+	MOVQ         104(SP), DX
+	XORQ         R13, R13
+	MOVQ         (SP), AX
+	TESTQ        AX, AX
+	JNE          begun260
+	MOVQ         DI, AX
+	MOVQ         DX, R13
+
+begun260:
+	MOVQ         128(SP), R12
+	MOVQ         112(SP), R11
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z16
+	VMOVUPS      Z16, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z17, Z17
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z17
+	VMOVUPS      Z17, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z18, Z18
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z18
+	VMOVUPS      Z18, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z19, Z19
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z19
+	VMOVUPS      Z19, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z20, Z20
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z20
+	VMOVUPS      Z20, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z21, Z21
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z21
+	VMOVUPS      Z21, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z22, Z22
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z22
+	VMOVUPS      Z22, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z23, Z23
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z23
+	VMOVUPS      Z23, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z24, Z24
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z24
+	VMOVUPS      Z24, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z25, Z25
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z25
+	VMOVUPS      Z25, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z26, Z26
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z26
+	VMOVUPS      Z26, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	VBROADCASTSS (R12), Z28
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z27, Z27
+	VMOVUPS      (AX), Z29
+	VFMADD213PS  Z29, Z28, Z27
+	VMOVUPS      Z27, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	MOVQ         DI, 40(SP)
+	MOVQ         R12, 128(SP)
+	MOVQ         $0x0000000c, BX
+
+panels242Done:
 	SUBQ  BX, 80(SP)
+	JE    panels242Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels236Tiles
+	JMP   panels242Tiles
 
-panels236Next:
+panels242Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels236
+	JMP    panels242
 
-panels236End:
+panels242End:
 	VZEROUPPER
 	RET
 
@@ -14714,26 +15667,26 @@ tail2:
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
 	TESTQ      $0x00000004, R11
-	JE         part253
+	JE         part261
 	VMOVD      X5, (R10)
 	VPSRLDQ    $0x04, X5, X5
 	ADDQ       $0x04, R10
 
-part253:
+part261:
 	TESTQ   $0x00000002, R11
-	JE      part254
+	JE      part262
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ    $0x02, R10
 
-part254:
+part262:
 	TESTQ   $0x00000001, R11
-	JE      part255
+	JE      part263
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ    $0x01, R10
 
-part255:
+part263:
 end2:
 	TESTQ        DX, DX
 	JE           next
@@ -15804,431 +16757,6 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow265
-	VPBROADCASTB 2(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 64(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 3(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 96(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow265
-	VPBROADCASTB 4(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 128(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 5(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 160(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow265
-	VPBROADCASTB 6(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 192(AX), Y0, Y3
-	VMAXPS       Y1, Y3, Y1
-	VPBROADCASTB 7(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 224(AX), Y0, Y3
-	VMAXPS       Y2, Y3, Y2
-
-maxOfRow265:
-	VMAXPS       Y2, Y1, Y1
-	VPBROADCASTB 32(BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 1024(AX), Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 33(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 1056(AX), Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow266
-	VPBROADCASTB 34(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1088(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 35(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1120(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow266
-	VPBROADCASTB 36(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1152(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 37(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1184(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow266
-	VPBROADCASTB 38(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1216(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 39(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1248(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-
-maxOfRow266:
-	VMAXPS       Y3, Y2, Y2
-	VPERM2F128   $0x21, Y2, Y1, Y3
-	VBLENDPS     $0xf0, Y2, Y1, Y1
-	VMAXPS       Y3, Y1, Y1
-	VPBROADCASTB 8(BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 256(AX), Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	VPBROADCASTB 9(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 288(AX), Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow267
-	VPBROADCASTB 10(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 320(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 11(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 352(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow267
-	VPBROADCASTB 12(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 384(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 13(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 416(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow267
-	VPBROADCASTB 14(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 448(AX), Y0, Y4
-	VMAXPS       Y2, Y4, Y2
-	VPBROADCASTB 15(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 480(AX), Y0, Y4
-	VMAXPS       Y3, Y4, Y3
-
-maxOfRow267:
-	VMAXPS       Y3, Y2, Y2
-	VPBROADCASTB 40(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 1280(AX), Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 41(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1312(AX), Y0, Y4
-	VMAXPS       Y0, Y4, Y4
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow268
-	VPBROADCASTB 42(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1344(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 43(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1376(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow268
-	VPBROADCASTB 44(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1408(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 45(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1440(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow268
-	VPBROADCASTB 46(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1472(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 47(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1504(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-
-maxOfRow268:
-	VMAXPS       Y4, Y3, Y3
-	VPERM2F128   $0x21, Y3, Y2, Y4
-	VBLENDPS     $0xf0, Y3, Y2, Y2
-	VMAXPS       Y4, Y2, Y2
-	VPBROADCASTB 16(BX), Y3
-	VPAND        bitOfLane<>+0(SB), Y3, Y3
-	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS    Y3, 512(AX), Y0, Y3
-	VMAXPS       Y0, Y3, Y3
-	VPBROADCASTB 17(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 544(AX), Y0, Y4
-	VMAXPS       Y0, Y4, Y4
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow269
-	VPBROADCASTB 18(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 576(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 19(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 608(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow269
-	VPBROADCASTB 20(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 640(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 21(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 672(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow269
-	VPBROADCASTB 22(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 704(AX), Y0, Y5
-	VMAXPS       Y3, Y5, Y3
-	VPBROADCASTB 23(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 736(AX), Y0, Y5
-	VMAXPS       Y4, Y5, Y4
-
-maxOfRow269:
-	VMAXPS       Y4, Y3, Y3
-	VPBROADCASTB 48(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 1536(AX), Y0, Y4
-	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 49(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1568(AX), Y0, Y5
-	VMAXPS       Y0, Y5, Y5
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow270
-	VPBROADCASTB 50(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1600(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 51(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1632(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow270
-	VPBROADCASTB 52(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1664(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 53(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1696(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow270
-	VPBROADCASTB 54(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1728(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 55(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1760(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-
-maxOfRow270:
-	VMAXPS       Y5, Y4, Y4
-	VPERM2F128   $0x21, Y4, Y3, Y5
-	VBLENDPS     $0xf0, Y4, Y3, Y3
-	VMAXPS       Y5, Y3, Y3
-	VPBROADCASTB 24(BX), Y4
-	VPAND        bitOfLane<>+0(SB), Y4, Y4
-	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS    Y4, 768(AX), Y0, Y4
-	VMAXPS       Y0, Y4, Y4
-	VPBROADCASTB 25(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 800(AX), Y0, Y5
-	VMAXPS       Y0, Y5, Y5
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow271
-	VPBROADCASTB 26(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 832(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 27(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 864(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow271
-	VPBROADCASTB 28(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 896(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 29(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 928(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow271
-	VPBROADCASTB 30(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 960(AX), Y0, Y6
-	VMAXPS       Y4, Y6, Y4
-	VPBROADCASTB 31(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 992(AX), Y0, Y6
-	VMAXPS       Y5, Y6, Y5
-
-maxOfRow271:
-	VMAXPS       Y5, Y4, Y4
-	VPBROADCASTB 56(BX), Y5
-	VPAND        bitOfLane<>+0(SB), Y5, Y5
-	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS    Y5, 1792(AX), Y0, Y5
-	VMAXPS       Y0, Y5, Y5
-	VPBROADCASTB 57(BX), Y6
-	VPAND        bitOfLane<>+0(SB), Y6, Y6
-	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS    Y6, 1824(AX), Y0, Y6
-	VMAXPS       Y0, Y6, Y6
-	CMPQ         6592(SP), $0x01
-	JE           maxOfRow272
-	VPBROADCASTB 58(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1856(AX), Y0, Y7
-	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 59(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1888(AX), Y0, Y7
-	VMAXPS       Y6, Y7, Y6
-	CMPQ         6592(SP), $0x02
-	JE           maxOfRow272
-	VPBROADCASTB 60(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1920(AX), Y0, Y7
-	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 61(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1952(AX), Y0, Y7
-	VMAXPS       Y6, Y7, Y6
-	CMPQ         6592(SP), $0x03
-	JE           maxOfRow272
-	VPBROADCASTB 62(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 1984(AX), Y0, Y7
-	VMAXPS       Y5, Y7, Y5
-	VPBROADCASTB 63(BX), Y7
-	VPAND        bitOfLane<>+0(SB), Y7, Y7
-	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
-	VBLENDVPS    Y7, 2016(AX), Y0, Y7
-	VMAXPS       Y6, Y7, Y6
-
-maxOfRow272:
-	VMAXPS     Y6, Y5, Y5
-	VPERM2F128 $0x21, Y5, Y4, Y6
-	VBLENDPS   $0xf0, Y5, Y4, Y4
-	VMAXPS     Y6, Y4, Y4
-	VUNPCKHPS  Y2, Y1, Y5
-	VUNPCKLPS  Y2, Y1, Y1
-	VMAXPS     Y5, Y1, Y1
-	VUNPCKHPS  Y4, Y3, Y2
-	VUNPCKLPS  Y4, Y3, Y3
-	VMAXPS     Y2, Y3, Y3
-	VUNPCKHPD  Y3, Y1, Y2
-	VUNPCKLPD  Y3, Y1, Y1
-	VMAXPS     Y2, Y1, Y1
-	VMOVUPS    Y1, (CX)
-	ADDQ       $0x00000800, AX
-	ADDQ       $0x40, BX
-	ADDQ       $0x20, CX
-	SUBQ       $0x08, DX
-	JGE        maxRows
-
-maxRest:
-	ADDQ $0x08, DX
-	JE   maxEnd
-
-maxRow:
-	VPBROADCASTB (BX), Y1
-	VPAND        bitOfLane<>+0(SB), Y1, Y1
-	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
-	VBLENDVPS    Y1, (AX), Y0, Y1
-	VMAXPS       Y0, Y1, Y1
-	VPBROADCASTB 1(BX), Y2
-	VPAND        bitOfLane<>+0(SB), Y2, Y2
-	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
-	VBLENDVPS    Y2, 32(AX), Y0, Y2
-	VMAXPS       Y0, Y2, Y2
-	CMPQ         6592(SP), $0x01
 	JE           maxOfRow273
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -16266,6 +16794,431 @@ maxRow:
 	VMAXPS       Y2, Y3, Y2
 
 maxOfRow273:
+	VMAXPS       Y2, Y1, Y1
+	VPBROADCASTB 32(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 1024(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 33(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1056(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow274
+	VPBROADCASTB 34(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1088(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 35(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1120(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow274
+	VPBROADCASTB 36(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1152(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 37(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1184(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow274
+	VPBROADCASTB 38(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1216(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 39(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1248(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+
+maxOfRow274:
+	VMAXPS       Y3, Y2, Y2
+	VPERM2F128   $0x21, Y2, Y1, Y3
+	VBLENDPS     $0xf0, Y2, Y1, Y1
+	VMAXPS       Y3, Y1, Y1
+	VPBROADCASTB 8(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 256(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	VPBROADCASTB 9(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 288(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow275
+	VPBROADCASTB 10(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 320(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 11(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 352(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow275
+	VPBROADCASTB 12(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 384(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 13(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 416(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow275
+	VPBROADCASTB 14(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 448(AX), Y0, Y4
+	VMAXPS       Y2, Y4, Y2
+	VPBROADCASTB 15(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 480(AX), Y0, Y4
+	VMAXPS       Y3, Y4, Y3
+
+maxOfRow275:
+	VMAXPS       Y3, Y2, Y2
+	VPBROADCASTB 40(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 1280(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 41(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1312(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow276
+	VPBROADCASTB 42(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1344(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 43(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1376(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow276
+	VPBROADCASTB 44(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1408(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 45(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1440(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow276
+	VPBROADCASTB 46(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1472(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 47(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1504(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+
+maxOfRow276:
+	VMAXPS       Y4, Y3, Y3
+	VPERM2F128   $0x21, Y3, Y2, Y4
+	VBLENDPS     $0xf0, Y3, Y2, Y2
+	VMAXPS       Y4, Y2, Y2
+	VPBROADCASTB 16(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 512(AX), Y0, Y3
+	VMAXPS       Y0, Y3, Y3
+	VPBROADCASTB 17(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 544(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow277
+	VPBROADCASTB 18(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 576(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 19(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 608(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow277
+	VPBROADCASTB 20(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 640(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 21(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 672(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow277
+	VPBROADCASTB 22(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 704(AX), Y0, Y5
+	VMAXPS       Y3, Y5, Y3
+	VPBROADCASTB 23(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 736(AX), Y0, Y5
+	VMAXPS       Y4, Y5, Y4
+
+maxOfRow277:
+	VMAXPS       Y4, Y3, Y3
+	VPBROADCASTB 48(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 1536(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 49(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1568(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow278
+	VPBROADCASTB 50(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1600(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 51(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1632(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow278
+	VPBROADCASTB 52(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1664(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 53(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1696(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow278
+	VPBROADCASTB 54(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1728(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 55(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1760(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+
+maxOfRow278:
+	VMAXPS       Y5, Y4, Y4
+	VPERM2F128   $0x21, Y4, Y3, Y5
+	VBLENDPS     $0xf0, Y4, Y3, Y3
+	VMAXPS       Y5, Y3, Y3
+	VPBROADCASTB 24(BX), Y4
+	VPAND        bitOfLane<>+0(SB), Y4, Y4
+	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
+	VBLENDVPS    Y4, 768(AX), Y0, Y4
+	VMAXPS       Y0, Y4, Y4
+	VPBROADCASTB 25(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 800(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow279
+	VPBROADCASTB 26(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 832(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 27(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 864(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow279
+	VPBROADCASTB 28(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 896(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 29(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 928(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow279
+	VPBROADCASTB 30(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 960(AX), Y0, Y6
+	VMAXPS       Y4, Y6, Y4
+	VPBROADCASTB 31(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 992(AX), Y0, Y6
+	VMAXPS       Y5, Y6, Y5
+
+maxOfRow279:
+	VMAXPS       Y5, Y4, Y4
+	VPBROADCASTB 56(BX), Y5
+	VPAND        bitOfLane<>+0(SB), Y5, Y5
+	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
+	VBLENDVPS    Y5, 1792(AX), Y0, Y5
+	VMAXPS       Y0, Y5, Y5
+	VPBROADCASTB 57(BX), Y6
+	VPAND        bitOfLane<>+0(SB), Y6, Y6
+	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
+	VBLENDVPS    Y6, 1824(AX), Y0, Y6
+	VMAXPS       Y0, Y6, Y6
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow280
+	VPBROADCASTB 58(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1856(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 59(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1888(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow280
+	VPBROADCASTB 60(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1920(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 61(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1952(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow280
+	VPBROADCASTB 62(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 1984(AX), Y0, Y7
+	VMAXPS       Y5, Y7, Y5
+	VPBROADCASTB 63(BX), Y7
+	VPAND        bitOfLane<>+0(SB), Y7, Y7
+	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
+	VBLENDVPS    Y7, 2016(AX), Y0, Y7
+	VMAXPS       Y6, Y7, Y6
+
+maxOfRow280:
+	VMAXPS     Y6, Y5, Y5
+	VPERM2F128 $0x21, Y5, Y4, Y6
+	VBLENDPS   $0xf0, Y5, Y4, Y4
+	VMAXPS     Y6, Y4, Y4
+	VUNPCKHPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y1
+	VMAXPS     Y5, Y1, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VUNPCKLPS  Y4, Y3, Y3
+	VMAXPS     Y2, Y3, Y3
+	VUNPCKHPD  Y3, Y1, Y2
+	VUNPCKLPD  Y3, Y1, Y1
+	VMAXPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (CX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x40, BX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JGE        maxRows
+
+maxRest:
+	ADDQ $0x08, DX
+	JE   maxEnd
+
+maxRow:
+	VPBROADCASTB (BX), Y1
+	VPAND        bitOfLane<>+0(SB), Y1, Y1
+	VPCMPEQD     bitOfLane<>+0(SB), Y1, Y1
+	VBLENDVPS    Y1, (AX), Y0, Y1
+	VMAXPS       Y0, Y1, Y1
+	VPBROADCASTB 1(BX), Y2
+	VPAND        bitOfLane<>+0(SB), Y2, Y2
+	VPCMPEQD     bitOfLane<>+0(SB), Y2, Y2
+	VBLENDVPS    Y2, 32(AX), Y0, Y2
+	VMAXPS       Y0, Y2, Y2
+	CMPQ         6592(SP), $0x01
+	JE           maxOfRow281
+	VPBROADCASTB 2(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 64(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 3(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 96(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x02
+	JE           maxOfRow281
+	VPBROADCASTB 4(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 128(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 5(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 160(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+	CMPQ         6592(SP), $0x03
+	JE           maxOfRow281
+	VPBROADCASTB 6(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 192(AX), Y0, Y3
+	VMAXPS       Y1, Y3, Y1
+	VPBROADCASTB 7(BX), Y3
+	VPAND        bitOfLane<>+0(SB), Y3, Y3
+	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
+	VBLENDVPS    Y3, 224(AX), Y0, Y3
+	VMAXPS       Y2, Y3, Y2
+
+maxOfRow281:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -17920,22 +18873,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow283
+	JE        maxOfRow291
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow283
+	JE        maxOfRow291
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow283
+	JE        maxOfRow291
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow283:
+maxOfRow291:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -17943,22 +18896,22 @@ maxOfRow283:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow284
+	JE            maxOfRow292
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow284
+	JE            maxOfRow292
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow284
+	JE            maxOfRow292
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow284:
+maxOfRow292:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -17969,22 +18922,22 @@ maxOfRow284:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow285
+	JE            maxOfRow293
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow285
+	JE            maxOfRow293
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow285
+	JE            maxOfRow293
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow285:
+maxOfRow293:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -17992,22 +18945,22 @@ maxOfRow285:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow286
+	JE            maxOfRow294
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow286
+	JE            maxOfRow294
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow286
+	JE            maxOfRow294
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow286:
+maxOfRow294:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -18018,22 +18971,22 @@ maxOfRow286:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow287
+	JE            maxOfRow295
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow287
+	JE            maxOfRow295
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow287
+	JE            maxOfRow295
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow287:
+maxOfRow295:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -18041,22 +18994,22 @@ maxOfRow287:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow288
+	JE            maxOfRow296
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow288
+	JE            maxOfRow296
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow288
+	JE            maxOfRow296
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow288:
+maxOfRow296:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -18067,22 +19020,22 @@ maxOfRow288:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow289
+	JE            maxOfRow297
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow289
+	JE            maxOfRow297
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow289
+	JE            maxOfRow297
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow289:
+maxOfRow297:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -18090,22 +19043,22 @@ maxOfRow289:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow290
+	JE            maxOfRow298
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow290
+	JE            maxOfRow298
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow290
+	JE            maxOfRow298
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow290:
+maxOfRow298:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -18137,22 +19090,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow291
+	JE        maxOfRow299
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow291
+	JE        maxOfRow299
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow291
+	JE        maxOfRow299
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow291:
+maxOfRow299:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

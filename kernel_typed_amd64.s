@@ -249,6 +249,7 @@ panels5Done:
 
 laterTile7:
 	SUBQ  BX, 72(SP)
+	JE    panels5Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -729,6 +730,7 @@ panels8Done:
 
 laterTile12:
 	SUBQ  BX, 72(SP)
+	JE    panels8Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -1589,6 +1591,7 @@ panels13Done:
 
 laterTile20:
 	SUBQ  BX, 72(SP)
+	JE    panels13Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -2396,6 +2399,7 @@ panels25Done:
 
 laterTile29:
 	SUBQ  BX, 72(SP)
+	JE    panels25Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -3642,6 +3646,7 @@ panels30Done:
 
 laterTile38:
 	SUBQ  BX, 72(SP)
+	JE    panels30Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -3985,6 +3990,7 @@ panels39Done:
 
 laterTile43:
 	SUBQ  BX, 72(SP)
+	JE    panels39Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -4296,6 +4302,7 @@ panels48Done:
 
 laterTile50:
 	SUBQ  BX, 72(SP)
+	JE    panels48Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -4896,6 +4903,7 @@ panels51Done:
 
 laterTile55:
 	SUBQ  BX, 72(SP)
+	JE    panels51Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -5948,6 +5956,7 @@ panels56Done:
 
 laterTile63:
 	SUBQ  BX, 72(SP)
+	JE    panels56Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -6669,6 +6678,7 @@ panels68Done:
 
 laterTile72:
 	SUBQ  BX, 72(SP)
+	JE    panels68Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -7971,6 +7981,7 @@ panels73Done:
 
 laterTile81:
 	SUBQ  BX, 72(SP)
+	JE    panels73Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -8326,6 +8337,7 @@ panels82Done:
 
 laterTile86:
 	SUBQ  BX, 72(SP)
+	JE    panels82Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -8666,6 +8678,7 @@ panels91Done:
 
 laterTile93:
 	SUBQ  BX, 72(SP)
+	JE    panels91Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -9232,6 +9245,7 @@ panels94Done:
 
 laterTile98:
 	SUBQ  BX, 72(SP)
+	JE    panels94Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -10123,6 +10137,7 @@ panels99Done:
 
 laterTile106:
 	SUBQ  BX, 72(SP)
+	JE    panels99Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -10949,6 +10964,7 @@ panels111Done:
 
 laterTile116:
 	SUBQ  BX, 72(SP)
+	JE    panels111Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -12287,6 +12303,7 @@ panels117Done:
 
 laterTile126:
 	SUBQ  BX, 72(SP)
+	JE    panels117Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI
@@ -12663,6 +12680,7 @@ panels127Done:
 
 laterTile132:
 	SUBQ  BX, 72(SP)
+	JE    panels127Next
 	MOVQ  BX, AX
 	IMULQ R9, AX
 	ADDQ  AX, SI

@@ -54,9 +54,9 @@ type int8Set struct {
 var (
 	int8AVX2   = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, manyRows, sizesTo(1, 4), 4}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, append(sizesTo(1, 8), 10), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
+		{2, manyRows, append(sizesTo(1, 8), 10), 9}, {1, manyRows, append(sizesTo(1, 8), 12), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, append(sizesTo(1, 8), 12), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
+		{2, manyRows, append(sizesTo(1, 8), 12), 9}, {1, manyRows, append(sizesTo(1, 8), 12), 0}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in
@@ -213,6 +213,8 @@ func (p *int8Program) group(g tileGroup) {
 		JMP(LabelRef(name + "Done"))
 	}
 	Label(name + "Done")
+	SUBQ(int8TileRows, p.rest)
+	JE(LabelRef(next))
 	p.nextRows(int8TileRows)
 	JMP(LabelRef(tiles))
 	Label(next)
@@ -496,7 +498,6 @@ func (p *int8Program) nextRows(rows reg.Register) {
 		IMULQ(rows, a0)
 		ADDQ(a0, to)
 	}
-	SUBQ(rows, p.rest)
 	by(p.aStride, aPtr)
 	if p.operation == scoreInt8 {
 		by(p.cStride, p.cRow)

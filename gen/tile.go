@@ -269,6 +269,9 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	}
 	Label(t.label("%sDone", name))
 	SUBQ(tileRows, rows)
+	if t.start == fromAlpha {
+		JE(LabelRef(t.label("%sNext", name)))
+	}
 	MOVQ(tileRows, a0)
 	IMULQ(aStride, a0)
 	ADDQ(a0, aPtr)
@@ -277,5 +280,6 @@ func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	} else {
 		prefetchDue(tileRows)
 	}
-	JMP(LabelRef(t.label("%sRows", name)))
+	TESTQ(rows, rows)
+	JNE(LabelRef(t.label("%sRows", name)))
 }

@@ -23,7 +23,7 @@ var avx512Tiles = []struct {
 	panels int
 	sizes  tileSizes
 }{{"quad", 4, sizesTo(fewestRows, 6)}, {"pair", 2, append(sizesTo(fewestRows, 8), 12)},
-	{"single", 1, sizesTo(fewestRows, 8)}}
+	{"single", 1, append(sizesTo(fewestRows, 8), 12)}}
 
 const (
 	fewestRows = 2
@@ -44,7 +44,7 @@ var (
 	avx512PanelStride = reg.R8
 	a6                = reg.R12
 	a9                = reg.R11
-	avx512TileRows    = b0 // after a tile: its rows
+	avx512TileRows    = avx512Temp // after a tile: its rows
 	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
@@ -146,7 +146,7 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 		asides()
 	}
 	Label(name + "Done")
-	w.nextRows(n)
+	w.nextRows(n, name+"Next")
 	JMP(LabelRef(name + "Rows"))
 	Label(name + "Next")
 	ADDQ(imm(n*avx512Vector), w.c)
@@ -169,18 +169,21 @@ func (w *avx512Program) unlessQuads(to string, maxRows int) {
 	Label(quads)
 }
 
-// nextRows moves aPtr and alpha on by the rows of a tile of n panels.
-func (w *avx512Program) nextRows(n int) {
+// nextRows moves aPtr and alpha on by the rows of a tile of n panels, or goes to end after the last
+// tile.
+func (w *avx512Program) nextRows(n int, end string) {
+	if w.start == fromZero {
+		IMUL3Q(U32(n), avx512TileRows, a6)
+		prefetchDue(a6)
+	}
 	SUBQ(avx512TileRows, w.rest)
-	MOVQ(avx512TileRows, avx512Temp)
-	IMULQ(aStride, avx512Temp)
-	ADDQ(avx512Temp, aPtr)
+	JE(LabelRef(end))
+	MOVQ(avx512TileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
 	if w.start == fromAlpha {
 		w.outputs.advance(avx512TileRows)
-		return
 	}
-	IMUL3Q(U32(n), avx512TileRows, avx512TileRows)
-	prefetchDue(avx512TileRows)
 }
 
 // tile computes r rows × n panels and moves cPtr on. It returns what emits the code beside it.

@@ -205,6 +205,7 @@ func (t *typedProgram) group(g tileGroup) {
 	Label(name + "Done")
 	t.keepPrefetching()
 	SUBQ(typedTileRows, t.rest)
+	JE(LabelRef(next))
 	MOVQ(typedTileRows, a0)
 	IMULQ(aStride, a0)
 	ADDQ(a0, aPtr)
