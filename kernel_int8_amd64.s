@@ -1211,133 +1211,6 @@ panels18End:
 	VZEROUPPER
 	RET
 
-DATA zeros<>+0(SB)/4, $0x00000000
-DATA zeros<>+4(SB)/4, $0x00000000
-DATA zeros<>+8(SB)/4, $0x00000000
-DATA zeros<>+12(SB)/4, $0x00000000
-DATA zeros<>+16(SB)/4, $0x00000000
-DATA zeros<>+20(SB)/4, $0x00000000
-DATA zeros<>+24(SB)/4, $0x00000000
-DATA zeros<>+28(SB)/4, $0x00000000
-DATA zeros<>+32(SB)/4, $0x00000000
-DATA zeros<>+36(SB)/4, $0x00000000
-DATA zeros<>+40(SB)/4, $0x00000000
-DATA zeros<>+44(SB)/4, $0x00000000
-DATA zeros<>+48(SB)/4, $0x00000000
-DATA zeros<>+52(SB)/4, $0x00000000
-DATA zeros<>+56(SB)/4, $0x00000000
-DATA zeros<>+60(SB)/4, $0x00000000
-DATA zeros<>+64(SB)/4, $0x00000000
-DATA zeros<>+68(SB)/4, $0x00000000
-DATA zeros<>+72(SB)/4, $0x00000000
-DATA zeros<>+76(SB)/4, $0x00000000
-DATA zeros<>+80(SB)/4, $0x00000000
-DATA zeros<>+84(SB)/4, $0x00000000
-DATA zeros<>+88(SB)/4, $0x00000000
-DATA zeros<>+92(SB)/4, $0x00000000
-DATA zeros<>+96(SB)/4, $0x00000000
-DATA zeros<>+100(SB)/4, $0x00000000
-DATA zeros<>+104(SB)/4, $0x00000000
-DATA zeros<>+108(SB)/4, $0x00000000
-DATA zeros<>+112(SB)/4, $0x00000000
-DATA zeros<>+116(SB)/4, $0x00000000
-DATA zeros<>+120(SB)/4, $0x00000000
-DATA zeros<>+124(SB)/4, $0x00000000
-DATA zeros<>+128(SB)/4, $0x00000000
-DATA zeros<>+132(SB)/4, $0x00000000
-DATA zeros<>+136(SB)/4, $0x00000000
-DATA zeros<>+140(SB)/4, $0x00000000
-DATA zeros<>+144(SB)/4, $0x00000000
-DATA zeros<>+148(SB)/4, $0x00000000
-DATA zeros<>+152(SB)/4, $0x00000000
-DATA zeros<>+156(SB)/4, $0x00000000
-DATA zeros<>+160(SB)/4, $0x00000000
-DATA zeros<>+164(SB)/4, $0x00000000
-DATA zeros<>+168(SB)/4, $0x00000000
-DATA zeros<>+172(SB)/4, $0x00000000
-DATA zeros<>+176(SB)/4, $0x00000000
-DATA zeros<>+180(SB)/4, $0x00000000
-DATA zeros<>+184(SB)/4, $0x00000000
-DATA zeros<>+188(SB)/4, $0x00000000
-DATA zeros<>+192(SB)/4, $0x00000000
-DATA zeros<>+196(SB)/4, $0x00000000
-DATA zeros<>+200(SB)/4, $0x00000000
-DATA zeros<>+204(SB)/4, $0x00000000
-DATA zeros<>+208(SB)/4, $0x00000000
-DATA zeros<>+212(SB)/4, $0x00000000
-DATA zeros<>+216(SB)/4, $0x00000000
-DATA zeros<>+220(SB)/4, $0x00000000
-DATA zeros<>+224(SB)/4, $0x00000000
-DATA zeros<>+228(SB)/4, $0x00000000
-DATA zeros<>+232(SB)/4, $0x00000000
-DATA zeros<>+236(SB)/4, $0x00000000
-DATA zeros<>+240(SB)/4, $0x00000000
-DATA zeros<>+244(SB)/4, $0x00000000
-DATA zeros<>+248(SB)/4, $0x00000000
-DATA zeros<>+252(SB)/4, $0x00000000
-DATA zeros<>+256(SB)/4, $0x00000000
-DATA zeros<>+260(SB)/4, $0x00000000
-DATA zeros<>+264(SB)/4, $0x00000000
-DATA zeros<>+268(SB)/4, $0x00000000
-DATA zeros<>+272(SB)/4, $0x00000000
-DATA zeros<>+276(SB)/4, $0x00000000
-DATA zeros<>+280(SB)/4, $0x00000000
-DATA zeros<>+284(SB)/4, $0x00000000
-DATA zeros<>+288(SB)/4, $0x00000000
-DATA zeros<>+292(SB)/4, $0x00000000
-DATA zeros<>+296(SB)/4, $0x00000000
-DATA zeros<>+300(SB)/4, $0x00000000
-DATA zeros<>+304(SB)/4, $0x00000000
-DATA zeros<>+308(SB)/4, $0x00000000
-DATA zeros<>+312(SB)/4, $0x00000000
-DATA zeros<>+316(SB)/4, $0x00000000
-DATA zeros<>+320(SB)/4, $0x00000000
-DATA zeros<>+324(SB)/4, $0x00000000
-DATA zeros<>+328(SB)/4, $0x00000000
-DATA zeros<>+332(SB)/4, $0x00000000
-DATA zeros<>+336(SB)/4, $0x00000000
-DATA zeros<>+340(SB)/4, $0x00000000
-DATA zeros<>+344(SB)/4, $0x00000000
-DATA zeros<>+348(SB)/4, $0x00000000
-DATA zeros<>+352(SB)/4, $0x00000000
-DATA zeros<>+356(SB)/4, $0x00000000
-DATA zeros<>+360(SB)/4, $0x00000000
-DATA zeros<>+364(SB)/4, $0x00000000
-DATA zeros<>+368(SB)/4, $0x00000000
-DATA zeros<>+372(SB)/4, $0x00000000
-DATA zeros<>+376(SB)/4, $0x00000000
-DATA zeros<>+380(SB)/4, $0x00000000
-DATA zeros<>+384(SB)/4, $0x00000000
-DATA zeros<>+388(SB)/4, $0x00000000
-DATA zeros<>+392(SB)/4, $0x00000000
-DATA zeros<>+396(SB)/4, $0x00000000
-DATA zeros<>+400(SB)/4, $0x00000000
-DATA zeros<>+404(SB)/4, $0x00000000
-DATA zeros<>+408(SB)/4, $0x00000000
-DATA zeros<>+412(SB)/4, $0x00000000
-DATA zeros<>+416(SB)/4, $0x00000000
-DATA zeros<>+420(SB)/4, $0x00000000
-DATA zeros<>+424(SB)/4, $0x00000000
-DATA zeros<>+428(SB)/4, $0x00000000
-DATA zeros<>+432(SB)/4, $0x00000000
-DATA zeros<>+436(SB)/4, $0x00000000
-DATA zeros<>+440(SB)/4, $0x00000000
-DATA zeros<>+444(SB)/4, $0x00000000
-DATA zeros<>+448(SB)/4, $0x00000000
-DATA zeros<>+452(SB)/4, $0x00000000
-DATA zeros<>+456(SB)/4, $0x00000000
-DATA zeros<>+460(SB)/4, $0x00000000
-DATA zeros<>+464(SB)/4, $0x00000000
-DATA zeros<>+468(SB)/4, $0x00000000
-DATA zeros<>+472(SB)/4, $0x00000000
-DATA zeros<>+476(SB)/4, $0x00000000
-DATA zeros<>+480(SB)/4, $0x00000000
-DATA zeros<>+484(SB)/4, $0x00000000
-DATA zeros<>+488(SB)/4, $0x00000000
-DATA zeros<>+492(SB)/4, $0x00000000
-DATA zeros<>+496(SB)/4, $0x00000000
-DATA zeros<>+500(SB)/4, $0x00000000
-DATA zeros<>+504(SB)/4, $0x00000000
 DATA zeros<>+508(SB)/4, $0x00000000
 GLOBL zeros<>(SB), RODATA|NOPTR, $512
 
@@ -2713,14 +2586,10 @@ panels48:
 
 panels48Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE  panels48Rows12
 	CMPQ CX, $0x0f
 	JGE  panels48Rows8
 	CMPQ CX, $0x0d
 	JGE  panels48Rows7
-	CMPQ CX, $0x0c
-	JGE  panels48Rows12
 	CMPQ CX, $0x0b
 	JGE  panels48Rows6
 	CMPQ CX, $0x09
@@ -3190,165 +3059,6 @@ group53:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	MOVQ         $0x00000008, BX
-	JMP          panels48Done
-
-panels48Rows12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   96(SP), R9
-	MOVQ   SI, AX
-	LEAQ   (AX)(R9*2), R13
-	ADDQ   R9, R13
-	LEAQ   (R13)(R9*2), R12
-	ADDQ   R9, R12
-	LEAQ   (R12)(R9*2), R11
-	ADDQ   R9, R11
-	MOVQ   56(SP), BX
-	MOVQ   88(SP), CX
-
-group54:
-	VMOVDQU32    (BX), Z29
-	VPSLLW       $0x08, Z29, Z28
-	VPSRAW       $0x08, Z28, Z28
-	VPSRAW       $0x08, Z29, Z29
-	VPBROADCASTD (AX), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z18, Z18
-	VPBROADCASTD (R13), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z21, Z21
-	VPBROADCASTD (R12), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z24, Z24
-	VPBROADCASTD (R11), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD 4(R11), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z25, Z25
-	VPBROADCASTD (R11)(R9*1), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z26, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z26, Z26
-	VPBROADCASTD (R11)(R9*2), Z30
-	VPMADDWD     Z30, Z28, Z12
-	VPADDD       Z12, Z27, Z27
-	VPBROADCASTD 4(R11)(R9*2), Z30
-	VPMADDWD     Z30, Z29, Z12
-	VPADDD       Z12, Z27, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x08, AX
-	ADDQ         $0x08, R13
-	ADDQ         $0x08, R12
-	ADDQ         $0x08, R11
-	DECQ         CX
-	JNE          group54
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z28
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z28, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z28, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z28, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z28, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z28, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z28, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z28, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z28, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z28, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z28, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z28, Z26, Z26
-	VMOVUPS      Z26, (R11)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z28, Z27, Z27
-	VMOVUPS      Z27, (R11)(R9*2)
-	MOVQ         $0x0000000c, BX
 
 panels48Done:
 	SUBQ  BX, 80(SP)
@@ -3398,24 +3108,24 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used55
+	JE   used54
 	LEAQ zeros<>+0(SB), AX
 
-used55:
+used54:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors57
+	JNE   noFactors56
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors56
+	JNE   factors55
 
-noFactors57:
+noFactors56:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors56:
+factors55:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -3430,11 +3140,11 @@ factors56:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels58End
+	JG   panels57End
 
-panels58:
+panels57:
 	CMPQ 64(SP), $0x08
-	JL   panels58End
+	JL   panels57End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3445,15 +3155,15 @@ panels58:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels58Tiles:
+panels57Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels58Rows2
+	JGE  panels57Rows2
 	CMPQ CX, $0x01
-	JGE  panels58Rows1
-	JMP  panels58Next
+	JGE  panels57Rows1
+	JMP  panels57Next
 
-panels58Rows1:
+panels57Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -3472,7 +3182,7 @@ panels58Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group59:
+group58:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3553,18 +3263,18 @@ group59:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group59
+	JNE          group58
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun60
+	JNE          begun59
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun60:
+begun59:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3608,9 +3318,9 @@ begun60:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels58Done
+	JMP          panels57Done
 
-panels58Rows2:
+panels57Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -3637,7 +3347,7 @@ panels58Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group61:
+group60:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3752,18 +3462,18 @@ group61:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group61
+	JNE          group60
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun62
+	JNE          begun61
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun62:
+begun61:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3845,30 +3555,30 @@ begun62:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
 
-panels58Done:
+panels57Done:
 	SUBQ  BX, 80(SP)
-	JE    panels58Next
+	JE    panels57Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels58Tiles
+	JMP   panels57Tiles
 
-panels58Next:
+panels57Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels58
+	JMP    panels57
 
-panels58End:
+panels57End:
 	CMPQ 72(SP), $0x04
-	JG   panels63End
+	JG   panels62End
 
-panels63:
+panels62:
 	CMPQ 64(SP), $0x04
-	JL   panels63End
+	JL   panels62End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3879,23 +3589,23 @@ panels63:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels63Tiles:
+panels62Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels63Rows4
+	JGE  panels62Rows4
 	CMPQ CX, $0x05
-	JGE  panels63Rows3
+	JGE  panels62Rows3
 	CMPQ CX, $0x04
-	JGE  panels63Rows4
+	JGE  panels62Rows4
 	CMPQ CX, $0x03
-	JGE  panels63Rows3
+	JGE  panels62Rows3
 	CMPQ CX, $0x02
-	JGE  panels63Rows2
+	JGE  panels62Rows2
 	CMPQ CX, $0x01
-	JGE  panels63Rows1
-	JMP  panels63Next
+	JGE  panels62Rows1
+	JMP  panels62Next
 
-panels63Rows1:
+panels62Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -3909,7 +3619,7 @@ panels63Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group64:
+group63:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -3953,18 +3663,18 @@ group64:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group64
+	JNE          group63
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun65
+	JNE          begun64
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun65:
+begun64:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -3992,9 +3702,9 @@ begun65:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels63Done
+	JMP          panels62Done
 
-panels63Rows2:
+panels62Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -4012,7 +3722,7 @@ panels63Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group66:
+group65:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4074,18 +3784,18 @@ group66:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group66
+	JNE          group65
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun67
+	JNE          begun66
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun67:
+begun66:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4134,9 +3844,9 @@ begun67:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels63Done
+	JMP          panels62Done
 
-panels63Rows3:
+panels62Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -4158,7 +3868,7 @@ panels63Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group68:
+group67:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4238,18 +3948,18 @@ group68:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group68
+	JNE          group67
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun69
+	JNE          begun68
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun69:
+begun68:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4319,9 +4029,9 @@ begun69:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels63Done
+	JMP          panels62Done
 
-panels63Rows4:
+panels62Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -4349,7 +4059,7 @@ panels63Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group70:
+group69:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -4448,18 +4158,18 @@ group70:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group70
+	JNE          group69
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun71
+	JNE          begun70
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun71:
+begun70:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4551,27 +4261,27 @@ begun71:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels63Done:
+panels62Done:
 	SUBQ  BX, 80(SP)
-	JE    panels63Next
+	JE    panels62Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels63Tiles
+	JMP   panels62Tiles
 
-panels63Next:
+panels62Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels63
+	JMP    panels62
 
-panels63End:
-panels72:
+panels62End:
+panels71:
 	CMPQ 64(SP), $0x02
-	JL   panels72End
+	JL   panels71End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -4582,45 +4292,45 @@ panels72:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels72Tiles:
+panels71Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels72Rows10
+	JGE  panels71Rows10
 	CMPQ CX, $0x0f
-	JGE  panels72Rows8
+	JGE  panels71Rows8
 	CMPQ CX, $0x0d
-	JGE  panels72Rows7
+	JGE  panels71Rows7
 	CMPQ CX, $0x0b
-	JGE  panels72Rows6
+	JGE  panels71Rows6
 	CMPQ CX, $0x0a
-	JGE  panels72Rows10
+	JGE  panels71Rows10
 	CMPQ CX, $0x09
-	JGE  panels72Rows5
+	JGE  panels71Rows5
 	CMPQ CX, $0x08
-	JGE  panels72Rows8
+	JGE  panels71Rows8
 	CMPQ CX, $0x07
-	JGE  panels72Rows7
+	JGE  panels71Rows7
 	CMPQ CX, $0x06
-	JGE  panels72Rows6
+	JGE  panels71Rows6
 	CMPQ CX, $0x05
-	JGE  panels72Rows5
+	JGE  panels71Rows5
 	CMPQ CX, $0x04
-	JGE  panels72Rows4
+	JGE  panels71Rows4
 	CMPQ CX, $0x03
-	JGE  panels72Rows3
+	JGE  panels71Rows3
 	CMPQ CX, $0x02
-	JGE  panels72Rows2
+	JGE  panels71Rows2
 	CMPQ CX, $0x01
-	JGE  panels72Rows1
-	JMP  panels72Next
+	JGE  panels71Rows1
+	JMP  panels71Next
 
-panels72Rows1:
+panels71Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few73
+	JLE  few72
 	MOVQ 56(SP), R11
 
-few73:
+few72:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4629,7 +4339,7 @@ few73:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group74:
+group73:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4654,18 +4364,18 @@ group74:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group74
+	JNE          group73
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun75
+	JNE          begun74
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun75:
+begun74:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4685,15 +4395,15 @@ begun75:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows2:
+panels71Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few76
+	JLE  few75
 	MOVQ 56(SP), R11
 
-few76:
+few75:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4704,7 +4414,7 @@ few76:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group77:
+group76:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4739,18 +4449,18 @@ group77:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group77
+	JNE          group76
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun78
+	JNE          begun77
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun78:
+begun77:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4783,15 +4493,15 @@ begun78:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows3:
+panels71Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few79
+	JLE  few78
 	MOVQ 56(SP), R11
 
-few79:
+few78:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4804,7 +4514,7 @@ few79:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group80:
+group79:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4849,18 +4559,18 @@ group80:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group80
+	JNE          group79
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun81
+	JNE          begun80
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun81:
+begun80:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -4906,15 +4616,15 @@ begun81:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows4:
+panels71Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few82
+	JLE  few81
 	MOVQ 56(SP), R11
 
-few82:
+few81:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4931,7 +4641,7 @@ few82:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group83:
+group82:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -4987,18 +4697,18 @@ group83:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group83
+	JNE          group82
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun84
+	JNE          begun83
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun84:
+begun83:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5057,15 +4767,15 @@ begun84:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows5:
+panels71Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few85
+	JLE  few84
 	MOVQ 56(SP), R11
 
-few85:
+few84:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5084,7 +4794,7 @@ few85:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group86:
+group85:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5150,18 +4860,18 @@ group86:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group86
+	JNE          group85
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun87
+	JNE          begun86
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun87:
+begun86:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5233,15 +4943,15 @@ begun87:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows6:
+panels71Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few88
+	JLE  few87
 	MOVQ 56(SP), R11
 
-few88:
+few87:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5262,7 +4972,7 @@ few88:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group89:
+group88:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5338,18 +5048,18 @@ group89:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group89
+	JNE          group88
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun90
+	JNE          begun89
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun90:
+begun89:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5434,15 +5144,15 @@ begun90:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows7:
+panels71Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few91
+	JLE  few90
 	MOVQ 56(SP), R11
 
-few91:
+few90:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5467,7 +5177,7 @@ few91:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group92:
+group91:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5554,18 +5264,18 @@ group92:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group92
+	JNE          group91
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun93
+	JNE          begun92
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun93:
+begun92:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5663,15 +5373,15 @@ begun93:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows8:
+panels71Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few94
+	JLE  few93
 	MOVQ 56(SP), R11
 
-few94:
+few93:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5698,7 +5408,7 @@ few94:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group95:
+group94:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -5795,18 +5505,18 @@ group95:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group95
+	JNE          group94
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun96
+	JNE          begun95
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun96:
+begun95:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -5917,9 +5627,9 @@ begun96:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels72Done
+	JMP          panels71Done
 
-panels72Rows10:
+panels71Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5952,7 +5662,7 @@ panels72Rows10:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group97:
+group96:
 	VMOVDQU32    (BX), Z5
 	VPSLLW       $0x08, Z5, Z4
 	VPSRAW       $0x08, Z4, Z4
@@ -6067,17 +5777,17 @@ group97:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group97
+	JNE          group96
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun98
+	JNE          begun97
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun98:
+begun97:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6215,27 +5925,27 @@ begun98:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000a, BX
 
-panels72Done:
+panels71Done:
 	SUBQ  BX, 80(SP)
-	JE    panels72Next
+	JE    panels71Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels72Tiles
+	JMP   panels71Tiles
 
-panels72Next:
+panels71Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels72
+	JMP    panels71
 
-panels72End:
-panels99:
+panels71End:
+panels98:
 	CMPQ 64(SP), $0x01
-	JL   panels99End
+	JL   panels98End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -6246,39 +5956,39 @@ panels99:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels99Tiles:
+panels98Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels99Rows12
+	JGE  panels98Rows12
 	CMPQ CX, $0x0f
-	JGE  panels99Rows8
+	JGE  panels98Rows8
 	CMPQ CX, $0x0d
-	JGE  panels99Rows7
+	JGE  panels98Rows7
 	CMPQ CX, $0x0c
-	JGE  panels99Rows12
+	JGE  panels98Rows12
 	CMPQ CX, $0x0b
-	JGE  panels99Rows6
+	JGE  panels98Rows6
 	CMPQ CX, $0x09
-	JGE  panels99Rows5
+	JGE  panels98Rows5
 	CMPQ CX, $0x08
-	JGE  panels99Rows8
+	JGE  panels98Rows8
 	CMPQ CX, $0x07
-	JGE  panels99Rows7
+	JGE  panels98Rows7
 	CMPQ CX, $0x06
-	JGE  panels99Rows6
+	JGE  panels98Rows6
 	CMPQ CX, $0x05
-	JGE  panels99Rows5
+	JGE  panels98Rows5
 	CMPQ CX, $0x04
-	JGE  panels99Rows4
+	JGE  panels98Rows4
 	CMPQ CX, $0x03
-	JGE  panels99Rows3
+	JGE  panels98Rows3
 	CMPQ CX, $0x02
-	JGE  panels99Rows2
+	JGE  panels98Rows2
 	CMPQ CX, $0x01
-	JGE  panels99Rows1
-	JMP  panels99Next
+	JGE  panels98Rows1
+	JMP  panels98Next
 
-panels99Rows1:
+panels98Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -6286,7 +5996,7 @@ panels99Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group100:
+group99:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -6300,17 +6010,17 @@ group100:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group100
+	JNE          group99
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun101
+	JNE          begun100
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun101:
+begun100:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6326,9 +6036,9 @@ begun101:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows2:
+panels98Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6337,7 +6047,7 @@ panels99Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group102:
+group101:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -6357,17 +6067,17 @@ group102:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group102
+	JNE          group101
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun103
+	JNE          begun102
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun103:
+begun102:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6392,9 +6102,9 @@ begun103:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows3:
+panels98Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6404,7 +6114,7 @@ panels99Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group104:
+group103:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -6430,17 +6140,17 @@ group104:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group104
+	JNE          group103
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun105
+	JNE          begun104
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun105:
+begun104:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6474,9 +6184,9 @@ begun105:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows4:
+panels98Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6489,7 +6199,7 @@ panels99Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group106:
+group105:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -6522,17 +6232,17 @@ group106:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group106
+	JNE          group105
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun107
+	JNE          begun106
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun107:
+begun106:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6575,9 +6285,9 @@ begun107:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows5:
+panels98Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6591,7 +6301,7 @@ panels99Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group108:
+group107:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -6630,17 +6340,17 @@ group108:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group108
+	JNE          group107
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun109
+	JNE          begun108
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun109:
+begun108:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6692,9 +6402,9 @@ begun109:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows6:
+panels98Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6709,7 +6419,7 @@ panels99Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group110:
+group109:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -6754,17 +6464,17 @@ group110:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group110
+	JNE          group109
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun111
+	JNE          begun110
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun111:
+begun110:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6825,9 +6535,9 @@ begun111:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows7:
+panels98Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6845,7 +6555,7 @@ panels99Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group112:
+group111:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -6897,17 +6607,17 @@ group112:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group112
+	JNE          group111
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun113
+	JNE          begun112
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun113:
+begun112:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -6977,9 +6687,9 @@ begun113:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows8:
+panels98Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6998,7 +6708,7 @@ panels99Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group114:
+group113:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -7056,17 +6766,17 @@ group114:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group114
+	JNE          group113
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun115
+	JNE          begun114
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun115:
+begun114:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7145,9 +6855,9 @@ begun115:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels99Done
+	JMP          panels98Done
 
-panels99Rows12:
+panels98Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7172,7 +6882,7 @@ panels99Rows12:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group116:
+group115:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -7255,17 +6965,17 @@ group116:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group116
+	JNE          group115
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun117
+	JNE          begun116
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun117:
+begun116:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -7381,24 +7091,24 @@ begun117:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels99Done:
+panels98Done:
 	SUBQ  BX, 80(SP)
-	JE    panels99Next
+	JE    panels98Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels99Tiles
+	JMP   panels98Tiles
 
-panels99Next:
+panels98Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels99
+	JMP    panels98
 
-panels99End:
+panels98End:
 	VZEROUPPER
 	RET
 
@@ -7435,11 +7145,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels118End
+	JG   panels117End
 
-panels118:
+panels117:
 	CMPQ 64(SP), $0x01
-	JL   panels118End
+	JL   panels117End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7448,23 +7158,23 @@ panels118:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels118Tiles:
+panels117Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels118Rows4
+	JGE  panels117Rows4
 	CMPQ CX, $0x05
-	JGE  panels118Rows3
+	JGE  panels117Rows3
 	CMPQ CX, $0x04
-	JGE  panels118Rows4
+	JGE  panels117Rows4
 	CMPQ CX, $0x03
-	JGE  panels118Rows3
+	JGE  panels117Rows3
 	CMPQ CX, $0x02
-	JGE  panels118Rows2
+	JGE  panels117Rows2
 	CMPQ CX, $0x01
-	JGE  panels118Rows1
-	JMP  panels118Next
+	JGE  panels117Rows1
+	JMP  panels117Next
 
-panels118Rows1:
+panels117Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 16 columns.
@@ -7477,7 +7187,7 @@ panels118Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group119:
+group118:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z17
@@ -7486,7 +7196,7 @@ group119:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group119
+	JNE          group118
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7497,9 +7207,9 @@ group119:
 	VMULPS       Z17, Z16, Z16
 	VMOVUPS      Z16, (AX)
 	MOVQ         $0x00000001, BX
-	JMP          panels118Done
+	JMP          panels117Done
 
-panels118Rows2:
+panels117Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 16 columns.
@@ -7514,7 +7224,7 @@ panels118Rows2:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group120:
+group119:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z18
@@ -7525,7 +7235,7 @@ group120:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group120
+	JNE          group119
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7539,9 +7249,9 @@ group120:
 	VMULPS       Z18, Z17, Z17
 	VMOVUPS      Z17, (AX)(R9*1)
 	MOVQ         $0x00000002, BX
-	JMP          panels118Done
+	JMP          panels117Done
 
-panels118Rows3:
+panels117Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 16 columns.
@@ -7558,7 +7268,7 @@ panels118Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group121:
+group120:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z19
@@ -7571,7 +7281,7 @@ group121:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group121
+	JNE          group120
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7588,9 +7298,9 @@ group121:
 	VMULPS       Z19, Z18, Z18
 	VMOVUPS      Z18, (AX)(R9*2)
 	MOVQ         $0x00000003, BX
-	JMP          panels118Done
+	JMP          panels117Done
 
-panels118Rows4:
+panels117Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 16 columns.
@@ -7611,7 +7321,7 @@ panels118Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group122:
+group121:
 	PREFETCHT0   (R11)
 	ADDQ         $0x40, R11
 	VPXORD       (BX), Z12, Z20
@@ -7627,7 +7337,7 @@ group122:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group122
+	JNE          group121
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7650,9 +7360,9 @@ group122:
 	VMOVUPS      Z19, (R13)
 	MOVQ         $0x00000004, BX
 
-panels118Done:
+panels117Done:
 	SUBQ  BX, 80(SP)
-	JE    panels118Next
+	JE    panels117Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -7662,20 +7372,20 @@ panels118Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels118Tiles
+	JMP   panels117Tiles
 
-panels118Next:
+panels117Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels118
+	JMP    panels117
 
-panels118End:
-panels123:
+panels117End:
+panels122:
 	CMPQ 64(SP), $0x02
-	JL   panels123End
+	JL   panels122End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7684,39 +7394,39 @@ panels123:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels123Tiles:
+panels122Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels123Rows12
+	JGE  panels122Rows12
 	CMPQ CX, $0x0f
-	JGE  panels123Rows8
+	JGE  panels122Rows8
 	CMPQ CX, $0x0d
-	JGE  panels123Rows7
+	JGE  panels122Rows7
 	CMPQ CX, $0x0c
-	JGE  panels123Rows12
+	JGE  panels122Rows12
 	CMPQ CX, $0x0b
-	JGE  panels123Rows6
+	JGE  panels122Rows6
 	CMPQ CX, $0x09
-	JGE  panels123Rows5
+	JGE  panels122Rows5
 	CMPQ CX, $0x08
-	JGE  panels123Rows8
+	JGE  panels122Rows8
 	CMPQ CX, $0x07
-	JGE  panels123Rows7
+	JGE  panels122Rows7
 	CMPQ CX, $0x06
-	JGE  panels123Rows6
+	JGE  panels122Rows6
 	CMPQ CX, $0x05
-	JGE  panels123Rows5
+	JGE  panels122Rows5
 	CMPQ CX, $0x04
-	JGE  panels123Rows4
-	JMP  panels123Next
+	JGE  panels122Rows4
+	JMP  panels122Next
 
-panels123Rows4:
+panels122Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few124
+	JLE  few123
 	MOVQ 56(SP), R11
 
-few124:
+few123:
 	// 4 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7739,7 +7449,7 @@ few124:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group125:
+group124:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7761,7 +7471,7 @@ group125:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group125
+	JNE          group124
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7796,15 +7506,15 @@ group125:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, 64(R13)
 	MOVQ         $0x00000004, BX
-	JMP          panels123Done
+	JMP          panels122Done
 
-panels123Rows5:
+panels122Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few126
+	JLE  few125
 	MOVQ 56(SP), R11
 
-few126:
+few125:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7830,7 +7540,7 @@ few126:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group127:
+group126:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7855,7 +7565,7 @@ group127:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group127
+	JNE          group126
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -7896,15 +7606,15 @@ group127:
 	VMULPS       Z26, Z25, Z25
 	VMOVUPS      Z25, 64(R13)(R9*1)
 	MOVQ         $0x00000005, BX
-	JMP          panels123Done
+	JMP          panels122Done
 
-panels123Rows6:
+panels122Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few128
+	JLE  few127
 	MOVQ 56(SP), R11
 
-few128:
+few127:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -7933,7 +7643,7 @@ few128:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group129:
+group128:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -7961,7 +7671,7 @@ group129:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group129
+	JNE          group128
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8008,15 +7718,15 @@ group129:
 	VMULPS       Z28, Z27, Z27
 	VMOVUPS      Z27, 64(R13)(R9*2)
 	MOVQ         $0x00000006, BX
-	JMP          panels123Done
+	JMP          panels122Done
 
-panels123Rows7:
+panels122Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few130
+	JLE  few129
 	MOVQ 56(SP), R11
 
-few130:
+few129:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8050,7 +7760,7 @@ few130:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group131:
+group130:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8082,7 +7792,7 @@ group131:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group131
+	JNE          group130
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8137,15 +7847,15 @@ group131:
 	VMULPS       Z30, Z29, Z29
 	VMOVUPS      Z29, 64(R12)
 	MOVQ         $0x00000007, BX
-	JMP          panels123Done
+	JMP          panels122Done
 
-panels123Rows8:
+panels122Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few132
+	JLE  few131
 	MOVQ 56(SP), R11
 
-few132:
+few131:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8182,7 +7892,7 @@ few132:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group133:
+group132:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -8217,7 +7927,7 @@ group133:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group133
+	JNE          group132
 	MOVQ         R11, 152(SP)
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
@@ -8278,9 +7988,9 @@ group133:
 	VMULPS       Z0, Z31, Z31
 	VMOVUPS      Z31, 64(R12)(R9*1)
 	MOVQ         $0x00000008, BX
-	JMP          panels123Done
+	JMP          panels122Done
 
-panels123Rows12:
+panels122Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8331,7 +8041,7 @@ panels123Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group134:
+group133:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -8376,7 +8086,7 @@ group134:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group134
+	JNE          group133
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8463,9 +8173,9 @@ group134:
 	VMOVUPS      Z7, 64(R11)(R9*2)
 	MOVQ         $0x0000000c, BX
 
-panels123Done:
+panels122Done:
 	SUBQ  BX, 80(SP)
-	JE    panels123Next
+	JE    panels122Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -8475,20 +8185,20 @@ panels123Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels123Tiles
+	JMP   panels122Tiles
 
-panels123Next:
+panels122Next:
 	ADDQ   $0x00000080, 32(SP)
 	ADDQ   $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels123
+	JMP    panels122
 
-panels123End:
-panels135:
+panels122End:
+panels134:
 	CMPQ 64(SP), $0x01
-	JL   panels135End
+	JL   panels134End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8497,33 +8207,29 @@ panels135:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels135Tiles:
+panels134Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE  panels135Rows12
 	CMPQ CX, $0x0f
-	JGE  panels135Rows8
+	JGE  panels134Rows8
 	CMPQ CX, $0x0d
-	JGE  panels135Rows7
-	CMPQ CX, $0x0c
-	JGE  panels135Rows12
+	JGE  panels134Rows7
 	CMPQ CX, $0x0b
-	JGE  panels135Rows6
+	JGE  panels134Rows6
 	CMPQ CX, $0x09
-	JGE  panels135Rows5
+	JGE  panels134Rows5
 	CMPQ CX, $0x08
-	JGE  panels135Rows8
+	JGE  panels134Rows8
 	CMPQ CX, $0x07
-	JGE  panels135Rows7
+	JGE  panels134Rows7
 	CMPQ CX, $0x06
-	JGE  panels135Rows6
+	JGE  panels134Rows6
 	CMPQ CX, $0x05
-	JGE  panels135Rows5
+	JGE  panels134Rows5
 	CMPQ CX, $0x04
-	JGE  panels135Rows4
-	JMP  panels135Next
+	JGE  panels134Rows4
+	JMP  panels134Next
 
-panels135Rows4:
+panels134Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8542,7 +8248,7 @@ panels135Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group136:
+group135:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -8556,7 +8262,7 @@ group136:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group136
+	JNE          group135
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8577,9 +8283,9 @@ group136:
 	VMULPS       Z20, Z19, Z19
 	VMOVUPS      Z19, (R13)
 	MOVQ         $0x00000004, BX
-	JMP          panels135Done
+	JMP          panels134Done
 
-panels135Rows5:
+panels134Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8600,7 +8306,7 @@ panels135Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group137:
+group136:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -8616,7 +8322,7 @@ group137:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group137
+	JNE          group136
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8640,9 +8346,9 @@ group137:
 	VMULPS       Z21, Z20, Z20
 	VMOVUPS      Z20, (R13)(R9*1)
 	MOVQ         $0x00000005, BX
-	JMP          panels135Done
+	JMP          panels134Done
 
-panels135Rows6:
+panels134Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8665,7 +8371,7 @@ panels135Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group138:
+group137:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -8683,7 +8389,7 @@ group138:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group138
+	JNE          group137
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8710,9 +8416,9 @@ group138:
 	VMULPS       Z22, Z21, Z21
 	VMOVUPS      Z21, (R13)(R9*2)
 	MOVQ         $0x00000006, BX
-	JMP          panels135Done
+	JMP          panels134Done
 
-panels135Rows7:
+panels134Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8739,7 +8445,7 @@ panels135Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group139:
+group138:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -8760,7 +8466,7 @@ group139:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group139
+	JNE          group138
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8792,9 +8498,9 @@ group139:
 	VMULPS       Z23, Z22, Z22
 	VMOVUPS      Z22, (R12)
 	MOVQ         $0x00000007, BX
-	JMP          panels135Done
+	JMP          panels134Done
 
-panels135Rows8:
+panels134Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -8823,7 +8529,7 @@ panels135Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group140:
+group139:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -8846,7 +8552,7 @@ group140:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group140
+	JNE          group139
 	MOVQ         104(SP), R9
 	MOVQ         40(SP), DI
 	MOVQ         DI, AX
@@ -8881,132 +8587,10 @@ group140:
 	VMULPS       Z24, Z23, Z23
 	VMOVUPS      Z23, (R12)(R9*1)
 	MOVQ         $0x00000008, BX
-	JMP          panels135Done
 
-panels135Rows12:
-	// 12 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z27
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group141:
-	VPXORD       (BX), Z12, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPBUSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPBUSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPBUSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPBUSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z26
-	VPBROADCASTD (R11)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group141
-	MOVQ         104(SP), R9
-	MOVQ         40(SP), DI
-	MOVQ         DI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         120(SP), CX
-	VMOVUPS      (CX), Z28
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z28, Z16, Z16
-	VMOVUPS      Z16, (AX)
-	VCVTDQ2PS    Z17, Z17
-	VMULPS       Z28, Z17, Z17
-	VMOVUPS      Z17, (AX)(R9*1)
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z28, Z18, Z18
-	VMOVUPS      Z18, (AX)(R9*2)
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z28, Z19, Z19
-	VMOVUPS      Z19, (R13)
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z28, Z20, Z20
-	VMOVUPS      Z20, (R13)(R9*1)
-	VCVTDQ2PS    Z21, Z21
-	VMULPS       Z28, Z21, Z21
-	VMOVUPS      Z21, (R13)(R9*2)
-	VCVTDQ2PS    Z22, Z22
-	VMULPS       Z28, Z22, Z22
-	VMOVUPS      Z22, (R12)
-	VCVTDQ2PS    Z23, Z23
-	VMULPS       Z28, Z23, Z23
-	VMOVUPS      Z23, (R12)(R9*1)
-	VCVTDQ2PS    Z24, Z24
-	VMULPS       Z28, Z24, Z24
-	VMOVUPS      Z24, (R12)(R9*2)
-	VCVTDQ2PS    Z25, Z25
-	VMULPS       Z28, Z25, Z25
-	VMOVUPS      Z25, (R11)
-	VCVTDQ2PS    Z26, Z26
-	VMULPS       Z28, Z26, Z26
-	VMOVUPS      Z26, (R11)(R9*1)
-	VCVTDQ2PS    Z27, Z27
-	VMULPS       Z28, Z27, Z27
-	VMOVUPS      Z27, (R11)(R9*2)
-	MOVQ         $0x0000000c, BX
-
-panels135Done:
+panels134Done:
 	SUBQ  BX, 80(SP)
-	JE    panels135Next
+	JE    panels134Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
@@ -9016,17 +8600,17 @@ panels135Done:
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels135Tiles
+	JMP   panels134Tiles
 
-panels135Next:
+panels134Next:
 	ADDQ   $0x40, 32(SP)
 	ADDQ   $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels135
+	JMP    panels134
 
-panels135End:
+panels134End:
 	VZEROUPPER
 	RET
 
@@ -9065,24 +8649,24 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used142
+	JE   used140
 	LEAQ zeros<>+0(SB), AX
 
-used142:
+used140:
 	MOVQ  AX, (SP)
 	XORQ  AX, AX
 	CMPQ  (SP), $0x00
-	JNE   noFactors144
+	JNE   noFactors142
 	MOVQ  alpha+24(FP), AX
 	MOVQ  $+4, 24(SP)
 	TESTQ AX, AX
-	JNE   factors143
+	JNE   factors141
 
-noFactors144:
+noFactors142:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors143:
+factors141:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -9097,11 +8681,11 @@ factors143:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG   panels145End
+	JG   panels143End
 
-panels145:
+panels143:
 	CMPQ 64(SP), $0x08
-	JL   panels145End
+	JL   panels143End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9112,15 +8696,15 @@ panels145:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels145Tiles:
+panels143Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x02
-	JGE  panels145Rows2
+	JGE  panels143Rows2
 	CMPQ CX, $0x01
-	JGE  panels145Rows1
-	JMP  panels145Next
+	JGE  panels143Rows1
+	JMP  panels143Next
 
-panels145Rows1:
+panels143Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 128 columns.
@@ -9139,7 +8723,7 @@ panels145Rows1:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group146:
+group144:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9204,18 +8788,18 @@ group146:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group146
+	JNE          group144
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun147
+	JNE          begun145
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun147:
+begun145:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9259,9 +8843,9 @@ begun147:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels145Done
+	JMP          panels143Done
 
-panels145Rows2:
+panels143Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 128 columns.
@@ -9288,7 +8872,7 @@ panels145Rows2:
 	LEAQ   (DX)(R8*4), R12
 	MOVQ   88(SP), CX
 
-group148:
+group146:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9371,18 +8955,18 @@ group148:
 	ADDQ         R10, R12
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group148
+	JNE          group146
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun149
+	JNE          begun147
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun149:
+begun147:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9464,30 +9048,30 @@ begun149:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
 
-panels145Done:
+panels143Done:
 	SUBQ  BX, 80(SP)
-	JE    panels145Next
+	JE    panels143Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels145Tiles
+	JMP   panels143Tiles
 
-panels145Next:
+panels143Next:
 	ADDQ   $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x08, 64(SP)
-	JMP    panels145
+	JMP    panels143
 
-panels145End:
+panels143End:
 	CMPQ 72(SP), $0x04
-	JG   panels150End
+	JG   panels148End
 
-panels150:
+panels148:
 	CMPQ 64(SP), $0x04
-	JL   panels150End
+	JL   panels148End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9498,23 +9082,23 @@ panels150:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels150Tiles:
+panels148Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels150Rows4
+	JGE  panels148Rows4
 	CMPQ CX, $0x05
-	JGE  panels150Rows3
+	JGE  panels148Rows3
 	CMPQ CX, $0x04
-	JGE  panels150Rows4
+	JGE  panels148Rows4
 	CMPQ CX, $0x03
-	JGE  panels150Rows3
+	JGE  panels148Rows3
 	CMPQ CX, $0x02
-	JGE  panels150Rows2
+	JGE  panels148Rows2
 	CMPQ CX, $0x01
-	JGE  panels150Rows1
-	JMP  panels150Next
+	JGE  panels148Rows1
+	JMP  panels148Next
 
-panels150Rows1:
+panels148Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -9528,7 +9112,7 @@ panels150Rows1:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group151:
+group149:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9564,18 +9148,18 @@ group151:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group151
+	JNE          group149
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun152
+	JNE          begun150
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun152:
+begun150:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9603,9 +9187,9 @@ begun152:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels150Done
+	JMP          panels148Done
 
-panels150Rows2:
+panels148Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -9623,7 +9207,7 @@ panels150Rows2:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group153:
+group151:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9669,18 +9253,18 @@ group153:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group153
+	JNE          group151
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun154
+	JNE          begun152
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun154:
+begun152:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9729,9 +9313,9 @@ begun154:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels150Done
+	JMP          panels148Done
 
-panels150Rows3:
+panels148Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -9753,7 +9337,7 @@ panels150Rows3:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group155:
+group153:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9809,18 +9393,18 @@ group155:
 	ADDQ         R10, DX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group155
+	JNE          group153
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun156
+	JNE          begun154
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun156:
+begun154:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -9890,9 +9474,9 @@ begun156:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels150Done
+	JMP          panels148Done
 
-panels150Rows4:
+panels148Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -9920,7 +9504,7 @@ panels150Rows4:
 	LEAQ   (BX)(R8*1), DX
 	MOVQ   88(SP), CX
 
-group157:
+group155:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -9987,18 +9571,18 @@ group157:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group157
+	JNE          group155
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun158
+	JNE          begun156
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun158:
+begun156:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10090,27 +9674,27 @@ begun158:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels150Done:
+panels148Done:
 	SUBQ  BX, 80(SP)
-	JE    panels150Next
+	JE    panels148Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels150Tiles
+	JMP   panels148Tiles
 
-panels150Next:
+panels148Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels150
+	JMP    panels148
 
-panels150End:
-panels159:
+panels148End:
+panels157:
 	CMPQ 64(SP), $0x02
-	JL   panels159End
+	JL   panels157End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -10121,45 +9705,45 @@ panels159:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels159Tiles:
+panels157Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels159Rows12
+	JGE  panels157Rows12
 	CMPQ CX, $0x0f
-	JGE  panels159Rows8
+	JGE  panels157Rows8
 	CMPQ CX, $0x0d
-	JGE  panels159Rows7
+	JGE  panels157Rows7
 	CMPQ CX, $0x0c
-	JGE  panels159Rows12
+	JGE  panels157Rows12
 	CMPQ CX, $0x0b
-	JGE  panels159Rows6
+	JGE  panels157Rows6
 	CMPQ CX, $0x09
-	JGE  panels159Rows5
+	JGE  panels157Rows5
 	CMPQ CX, $0x08
-	JGE  panels159Rows8
+	JGE  panels157Rows8
 	CMPQ CX, $0x07
-	JGE  panels159Rows7
+	JGE  panels157Rows7
 	CMPQ CX, $0x06
-	JGE  panels159Rows6
+	JGE  panels157Rows6
 	CMPQ CX, $0x05
-	JGE  panels159Rows5
+	JGE  panels157Rows5
 	CMPQ CX, $0x04
-	JGE  panels159Rows4
+	JGE  panels157Rows4
 	CMPQ CX, $0x03
-	JGE  panels159Rows3
+	JGE  panels157Rows3
 	CMPQ CX, $0x02
-	JGE  panels159Rows2
+	JGE  panels157Rows2
 	CMPQ CX, $0x01
-	JGE  panels159Rows1
-	JMP  panels159Next
+	JGE  panels157Rows1
+	JMP  panels157Next
 
-panels159Rows1:
+panels157Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few160
+	JLE  few158
 	MOVQ 56(SP), R11
 
-few160:
+few158:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10168,7 +9752,7 @@ few160:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group161:
+group159:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10189,18 +9773,18 @@ group161:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group161
+	JNE          group159
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun162
+	JNE          begun160
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun162:
+begun160:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10220,15 +9804,15 @@ begun162:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows2:
+panels157Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few163
+	JLE  few161
 	MOVQ 56(SP), R11
 
-few163:
+few161:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10239,7 +9823,7 @@ few163:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group164:
+group162:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10266,18 +9850,18 @@ group164:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group164
+	JNE          group162
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun165
+	JNE          begun163
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun165:
+begun163:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10310,15 +9894,15 @@ begun165:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows3:
+panels157Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few166
+	JLE  few164
 	MOVQ 56(SP), R11
 
-few166:
+few164:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10331,7 +9915,7 @@ few166:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group167:
+group165:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10364,18 +9948,18 @@ group167:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group167
+	JNE          group165
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun168
+	JNE          begun166
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun168:
+begun166:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10421,15 +10005,15 @@ begun168:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows4:
+panels157Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few169
+	JLE  few167
 	MOVQ 56(SP), R11
 
-few169:
+few167:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10446,7 +10030,7 @@ few169:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group170:
+group168:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10486,18 +10070,18 @@ group170:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group170
+	JNE          group168
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun171
+	JNE          begun169
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun171:
+begun169:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10556,15 +10140,15 @@ begun171:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows5:
+panels157Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few172
+	JLE  few170
 	MOVQ 56(SP), R11
 
-few172:
+few170:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10583,7 +10167,7 @@ few172:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group173:
+group171:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10629,18 +10213,18 @@ group173:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group173
+	JNE          group171
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun174
+	JNE          begun172
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun174:
+begun172:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10712,15 +10296,15 @@ begun174:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows6:
+panels157Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few175
+	JLE  few173
 	MOVQ 56(SP), R11
 
-few175:
+few173:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10741,7 +10325,7 @@ few175:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group176:
+group174:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10793,18 +10377,18 @@ group176:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group176
+	JNE          group174
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun177
+	JNE          begun175
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun177:
+begun175:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -10889,15 +10473,15 @@ begun177:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows7:
+panels157Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few178
+	JLE  few176
 	MOVQ 56(SP), R11
 
-few178:
+few176:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10922,7 +10506,7 @@ few178:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group179:
+group177:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -10981,18 +10565,18 @@ group179:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group179
+	JNE          group177
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun180
+	JNE          begun178
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun180:
+begun178:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11090,15 +10674,15 @@ begun180:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows8:
+panels157Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few181
+	JLE  few179
 	MOVQ 56(SP), R11
 
-few181:
+few179:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11125,7 +10709,7 @@ few181:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group182:
+group180:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -11190,18 +10774,18 @@ group182:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group182
+	JNE          group180
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun183
+	JNE          begun181
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun183:
+begun181:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11312,9 +10896,9 @@ begun183:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels159Done
+	JMP          panels157Done
 
-panels159Rows12:
+panels157Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11351,7 +10935,7 @@ panels159Rows12:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group184:
+group182:
 	VMOVDQU32    (BX), Z9
 	VPSLLW       $0x08, Z9, Z8
 	VPSRAW       $0x08, Z8, Z8
@@ -11438,17 +11022,17 @@ group184:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group184
+	JNE          group182
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun185
+	JNE          begun183
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun185:
+begun183:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11612,27 +11196,27 @@ begun185:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels159Done:
+panels157Done:
 	SUBQ  BX, 80(SP)
-	JE    panels159Next
+	JE    panels157Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels159Tiles
+	JMP   panels157Tiles
 
-panels159Next:
+panels157Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels159
+	JMP    panels157
 
-panels159End:
-panels186:
+panels157End:
+panels184:
 	CMPQ 64(SP), $0x01
-	JL   panels186End
+	JL   panels184End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11643,39 +11227,39 @@ panels186:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels186Tiles:
+panels184Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels186Rows12
+	JGE  panels184Rows12
 	CMPQ CX, $0x0f
-	JGE  panels186Rows8
+	JGE  panels184Rows8
 	CMPQ CX, $0x0d
-	JGE  panels186Rows7
+	JGE  panels184Rows7
 	CMPQ CX, $0x0c
-	JGE  panels186Rows12
+	JGE  panels184Rows12
 	CMPQ CX, $0x0b
-	JGE  panels186Rows6
+	JGE  panels184Rows6
 	CMPQ CX, $0x09
-	JGE  panels186Rows5
+	JGE  panels184Rows5
 	CMPQ CX, $0x08
-	JGE  panels186Rows8
+	JGE  panels184Rows8
 	CMPQ CX, $0x07
-	JGE  panels186Rows7
+	JGE  panels184Rows7
 	CMPQ CX, $0x06
-	JGE  panels186Rows6
+	JGE  panels184Rows6
 	CMPQ CX, $0x05
-	JGE  panels186Rows5
+	JGE  panels184Rows5
 	CMPQ CX, $0x04
-	JGE  panels186Rows4
+	JGE  panels184Rows4
 	CMPQ CX, $0x03
-	JGE  panels186Rows3
+	JGE  panels184Rows3
 	CMPQ CX, $0x02
-	JGE  panels186Rows2
+	JGE  panels184Rows2
 	CMPQ CX, $0x01
-	JGE  panels186Rows1
-	JMP  panels186Next
+	JGE  panels184Rows1
+	JMP  panels184Next
 
-panels186Rows1:
+panels184Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ   96(SP), R9
@@ -11683,7 +11267,7 @@ panels186Rows1:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group187:
+group185:
 	VMOVDQU32    (BX), Z18
 	VPSLLW       $0x08, Z18, Z17
 	VPSRAW       $0x08, Z17, Z17
@@ -11695,17 +11279,17 @@ group187:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group187
+	JNE          group185
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun188
+	JNE          begun186
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun188:
+begun186:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11721,9 +11305,9 @@ begun188:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows2:
+panels184Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11732,7 +11316,7 @@ panels186Rows2:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group189:
+group187:
 	VMOVDQU32    (BX), Z19
 	VPSLLW       $0x08, Z19, Z18
 	VPSRAW       $0x08, Z18, Z18
@@ -11748,17 +11332,17 @@ group189:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group189
+	JNE          group187
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun190
+	JNE          begun188
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun190:
+begun188:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11783,9 +11367,9 @@ begun190:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows3:
+panels184Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11795,7 +11379,7 @@ panels186Rows3:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group191:
+group189:
 	VMOVDQU32    (BX), Z20
 	VPSLLW       $0x08, Z20, Z19
 	VPSRAW       $0x08, Z19, Z19
@@ -11815,17 +11399,17 @@ group191:
 	ADDQ         R10, BX
 	ADDQ         $0x08, AX
 	DECQ         CX
-	JNE          group191
+	JNE          group189
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun192
+	JNE          begun190
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun192:
+begun190:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11859,9 +11443,9 @@ begun192:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows4:
+panels184Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11874,7 +11458,7 @@ panels186Rows4:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group193:
+group191:
 	VMOVDQU32    (BX), Z21
 	VPSLLW       $0x08, Z21, Z20
 	VPSRAW       $0x08, Z20, Z20
@@ -11899,17 +11483,17 @@ group193:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group193
+	JNE          group191
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun194
+	JNE          begun192
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun194:
+begun192:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -11952,9 +11536,9 @@ begun194:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows5:
+panels184Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11968,7 +11552,7 @@ panels186Rows5:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group195:
+group193:
 	VMOVDQU32    (BX), Z22
 	VPSLLW       $0x08, Z22, Z21
 	VPSRAW       $0x08, Z21, Z21
@@ -11997,17 +11581,17 @@ group195:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group195
+	JNE          group193
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun196
+	JNE          begun194
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun196:
+begun194:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12059,9 +11643,9 @@ begun196:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows6:
+panels184Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12076,7 +11660,7 @@ panels186Rows6:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group197:
+group195:
 	VMOVDQU32    (BX), Z23
 	VPSLLW       $0x08, Z23, Z22
 	VPSRAW       $0x08, Z22, Z22
@@ -12109,17 +11693,17 @@ group197:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, R13
 	DECQ         CX
-	JNE          group197
+	JNE          group195
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun198
+	JNE          begun196
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun198:
+begun196:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12180,9 +11764,9 @@ begun198:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows7:
+panels184Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12200,7 +11784,7 @@ panels186Rows7:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group199:
+group197:
 	VMOVDQU32    (BX), Z24
 	VPSLLW       $0x08, Z24, Z23
 	VPSRAW       $0x08, Z23, Z23
@@ -12238,17 +11822,17 @@ group199:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group199
+	JNE          group197
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun200
+	JNE          begun198
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun200:
+begun198:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12318,9 +11902,9 @@ begun200:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows8:
+panels184Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12339,7 +11923,7 @@ panels186Rows8:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group201:
+group199:
 	VMOVDQU32    (BX), Z25
 	VPSLLW       $0x08, Z25, Z24
 	VPSRAW       $0x08, Z24, Z24
@@ -12381,17 +11965,17 @@ group201:
 	ADDQ         $0x08, R13
 	ADDQ         $0x08, R12
 	DECQ         CX
-	JNE          group201
+	JNE          group199
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun202
+	JNE          begun200
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun202:
+begun200:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12470,9 +12054,9 @@ begun202:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels186Done
+	JMP          panels184Done
 
-panels186Rows12:
+panels184Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12497,7 +12081,7 @@ panels186Rows12:
 	MOVQ   56(SP), BX
 	MOVQ   88(SP), CX
 
-group203:
+group201:
 	VMOVDQU32    (BX), Z29
 	VPSLLW       $0x08, Z29, Z28
 	VPSRAW       $0x08, Z28, Z28
@@ -12556,17 +12140,17 @@ group203:
 	ADDQ         $0x08, R12
 	ADDQ         $0x08, R11
 	DECQ         CX
-	JNE          group203
+	JNE          group201
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun204
+	JNE          begun202
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun204:
+begun202:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	MOVQ         8(SP), BX
@@ -12682,24 +12266,24 @@ begun204:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels186Done:
+panels184Done:
 	SUBQ  BX, 80(SP)
-	JE    panels186Next
+	JE    panels184Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	IMULQ 24(SP), BX
 	ADDQ  BX, 8(SP)
-	JMP   panels186Tiles
+	JMP   panels184Tiles
 
-panels186Next:
+panels184Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels186
+	JMP    panels184
 
-panels186End:
+panels184End:
 	VZEROUPPER
 	RET
 
@@ -12729,10 +12313,10 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE   used205
+	JE   used203
 	LEAQ zeros<>+0(SB), AX
 
-used205:
+used203:
 	MOVQ AX, (SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -12747,11 +12331,11 @@ used205:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG   panels206End
+	JG   panels204End
 
-panels206:
+panels204:
 	CMPQ 64(SP), $0x04
-	JL   panels206End
+	JL   panels204End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -12762,23 +12346,23 @@ panels206:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels206Tiles:
+panels204Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x07
-	JGE  panels206Rows4
+	JGE  panels204Rows4
 	CMPQ CX, $0x05
-	JGE  panels206Rows3
+	JGE  panels204Rows3
 	CMPQ CX, $0x04
-	JGE  panels206Rows4
+	JGE  panels204Rows4
 	CMPQ CX, $0x03
-	JGE  panels206Rows3
+	JGE  panels204Rows3
 	CMPQ CX, $0x02
-	JGE  panels206Rows2
+	JGE  panels204Rows2
 	CMPQ CX, $0x01
-	JGE  panels206Rows1
-	JMP  panels206Next
+	JGE  panels204Rows1
+	JMP  panels204Next
 
-panels206Rows1:
+panels204Rows1:
 	MOVQ 152(SP), R11
 
 	// 1 rows × 64 columns.
@@ -12795,7 +12379,7 @@ panels206Rows1:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group207:
+group205:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12814,18 +12398,18 @@ group207:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group207
+	JNE          group205
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun208
+	JNE          begun206
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun208:
+begun206:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -12851,9 +12435,9 @@ begun208:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels206Done
+	JMP          panels204Done
 
-panels206Rows2:
+panels204Rows2:
 	MOVQ 152(SP), R11
 
 	// 2 rows × 64 columns.
@@ -12875,7 +12459,7 @@ panels206Rows2:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group209:
+group207:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -12899,18 +12483,18 @@ group209:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group209
+	JNE          group207
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun210
+	JNE          begun208
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun210:
+begun208:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -12956,9 +12540,9 @@ begun210:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels206Done
+	JMP          panels204Done
 
-panels206Rows3:
+panels204Rows3:
 	MOVQ 152(SP), R11
 
 	// 3 rows × 64 columns.
@@ -12985,7 +12569,7 @@ panels206Rows3:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group211:
+group209:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -13014,18 +12598,18 @@ group211:
 	ADDQ         R10, DX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group211
+	JNE          group209
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun212
+	JNE          begun210
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun212:
+begun210:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -13091,9 +12675,9 @@ begun212:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels206Done
+	JMP          panels204Done
 
-panels206Rows4:
+panels204Rows4:
 	MOVQ 152(SP), R11
 
 	// 4 rows × 64 columns.
@@ -13127,7 +12711,7 @@ panels206Rows4:
 	LEAQ         (BX)(R8*1), DX
 	MOVQ         88(SP), CX
 
-group213:
+group211:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	PREFETCHT0   128(R11)
@@ -13162,18 +12746,18 @@ group213:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group213
+	JNE          group211
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun214
+	JNE          begun212
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun214:
+begun212:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -13260,28 +12844,28 @@ begun214:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
 
-panels206Done:
+panels204Done:
 	SUBQ  BX, 80(SP)
-	JE    panels206Next
+	JE    panels204Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels206Tiles
+	JMP   panels204Tiles
 
-panels206Next:
+panels204Next:
 	ADDQ   $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x04, 64(SP)
-	JMP    panels206
+	JMP    panels204
 
-panels206End:
-panels215:
+panels204End:
+panels213:
 	CMPQ 64(SP), $0x02
-	JL   panels215End
+	JL   panels213End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -13292,45 +12876,45 @@ panels215:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels215Tiles:
+panels213Tiles:
 	MOVQ 80(SP), CX
 	CMPQ CX, $0x11
-	JGE  panels215Rows12
+	JGE  panels213Rows12
 	CMPQ CX, $0x0f
-	JGE  panels215Rows8
+	JGE  panels213Rows8
 	CMPQ CX, $0x0d
-	JGE  panels215Rows7
+	JGE  panels213Rows7
 	CMPQ CX, $0x0c
-	JGE  panels215Rows12
+	JGE  panels213Rows12
 	CMPQ CX, $0x0b
-	JGE  panels215Rows6
+	JGE  panels213Rows6
 	CMPQ CX, $0x09
-	JGE  panels215Rows5
+	JGE  panels213Rows5
 	CMPQ CX, $0x08
-	JGE  panels215Rows8
+	JGE  panels213Rows8
 	CMPQ CX, $0x07
-	JGE  panels215Rows7
+	JGE  panels213Rows7
 	CMPQ CX, $0x06
-	JGE  panels215Rows6
+	JGE  panels213Rows6
 	CMPQ CX, $0x05
-	JGE  panels215Rows5
+	JGE  panels213Rows5
 	CMPQ CX, $0x04
-	JGE  panels215Rows4
+	JGE  panels213Rows4
 	CMPQ CX, $0x03
-	JGE  panels215Rows3
+	JGE  panels213Rows3
 	CMPQ CX, $0x02
-	JGE  panels215Rows2
+	JGE  panels213Rows2
 	CMPQ CX, $0x01
-	JGE  panels215Rows1
-	JMP  panels215Next
+	JGE  panels213Rows1
+	JMP  panels213Next
 
-panels215Rows1:
+panels213Rows1:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few216
+	JLE  few214
 	MOVQ 56(SP), R11
 
-few216:
+few214:
 	// 1 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13342,7 +12926,7 @@ few216:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group217:
+group215:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13354,18 +12938,18 @@ group217:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group217
+	JNE          group215
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun218
+	JNE          begun216
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun218:
+begun216:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -13383,15 +12967,15 @@ begun218:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000001, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows2:
+panels213Rows2:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few219
+	JLE  few217
 	MOVQ 56(SP), R11
 
-few219:
+few217:
 	// 2 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13406,7 +12990,7 @@ few219:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group220:
+group218:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13421,18 +13005,18 @@ group220:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group220
+	JNE          group218
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun221
+	JNE          begun219
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun221:
+begun219:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -13462,15 +13046,15 @@ begun221:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows3:
+panels213Rows3:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few222
+	JLE  few220
 	MOVQ 56(SP), R11
 
-few222:
+few220:
 	// 3 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13488,7 +13072,7 @@ few222:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group223:
+group221:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13506,18 +13090,18 @@ group223:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group223
+	JNE          group221
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun224
+	JNE          begun222
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun224:
+begun222:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -13559,15 +13143,15 @@ begun224:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows4:
+panels213Rows4:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few225
+	JLE  few223
 	MOVQ 56(SP), R11
 
-few225:
+few223:
 	// 4 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13590,7 +13174,7 @@ few225:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group226:
+group224:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13612,18 +13196,18 @@ group226:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group226
+	JNE          group224
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun227
+	JNE          begun225
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun227:
+begun225:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -13677,15 +13261,15 @@ begun227:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows5:
+panels213Rows5:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few228
+	JLE  few226
 	MOVQ 56(SP), R11
 
-few228:
+few226:
 	// 5 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13711,7 +13295,7 @@ few228:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group229:
+group227:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13736,18 +13320,18 @@ group229:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group229
+	JNE          group227
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun230
+	JNE          begun228
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun230:
+begun228:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z26
@@ -13813,15 +13397,15 @@ begun230:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows6:
+panels213Rows6:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few231
+	JLE  few229
 	MOVQ 56(SP), R11
 
-few231:
+few229:
 	// 6 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -13850,7 +13434,7 @@ few231:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group232:
+group230:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -13878,18 +13462,18 @@ group232:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group232
+	JNE          group230
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun233
+	JNE          begun231
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun233:
+begun231:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -13967,15 +13551,15 @@ begun233:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows7:
+panels213Rows7:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few234
+	JLE  few232
 	MOVQ 56(SP), R11
 
-few234:
+few232:
 	// 7 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14009,7 +13593,7 @@ few234:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group235:
+group233:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -14041,18 +13625,18 @@ group235:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group235
+	JNE          group233
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun236
+	JNE          begun234
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun236:
+begun234:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z30
@@ -14142,15 +13726,15 @@ begun236:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows8:
+panels213Rows8:
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE  few237
+	JLE  few235
 	MOVQ 56(SP), R11
 
-few237:
+few235:
 	// 8 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14187,7 +13771,7 @@ few237:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group238:
+group236:
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
 	ADDQ         $0x00000080, R11
@@ -14222,18 +13806,18 @@ group238:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group238
+	JNE          group236
 	MOVQ         R11, 152(SP)
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun239
+	JNE          begun237
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun239:
+begun237:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -14335,9 +13919,9 @@ begun239:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels215Done
+	JMP          panels213Done
 
-panels215Rows12:
+panels213Rows12:
 	// 12 rows × 32 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14388,7 +13972,7 @@ panels215Rows12:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group240:
+group238:
 	VPXORD       (BX), Z12, Z8
 	VPXORD       (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -14433,17 +14017,17 @@ group240:
 	ADDQ         $0x04, R12
 	ADDQ         $0x04, R11
 	DECQ         CX
-	JNE          group240
+	JNE          group238
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun241
+	JNE          begun239
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun241:
+begun239:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z8
@@ -14594,28 +14178,28 @@ begun241:
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x0000000c, BX
 
-panels215Done:
+panels213Done:
 	SUBQ  BX, 80(SP)
-	JE    panels215Next
+	JE    panels213Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels215Tiles
+	JMP   panels213Tiles
 
-panels215Next:
+panels213Next:
 	ADDQ   $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x02, 64(SP)
-	JMP    panels215
+	JMP    panels213
 
-panels215End:
-panels242:
+panels213End:
+panels240:
 	CMPQ 64(SP), $0x01
-	JL   panels242End
+	JL   panels240End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -14626,39 +14210,35 @@ panels242:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels242Tiles:
+panels240Tiles:
 	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE  panels242Rows12
 	CMPQ CX, $0x0f
-	JGE  panels242Rows8
+	JGE  panels240Rows8
 	CMPQ CX, $0x0d
-	JGE  panels242Rows7
-	CMPQ CX, $0x0c
-	JGE  panels242Rows12
+	JGE  panels240Rows7
 	CMPQ CX, $0x0b
-	JGE  panels242Rows6
+	JGE  panels240Rows6
 	CMPQ CX, $0x09
-	JGE  panels242Rows5
+	JGE  panels240Rows5
 	CMPQ CX, $0x08
-	JGE  panels242Rows8
+	JGE  panels240Rows8
 	CMPQ CX, $0x07
-	JGE  panels242Rows7
+	JGE  panels240Rows7
 	CMPQ CX, $0x06
-	JGE  panels242Rows6
+	JGE  panels240Rows6
 	CMPQ CX, $0x05
-	JGE  panels242Rows5
+	JGE  panels240Rows5
 	CMPQ CX, $0x04
-	JGE  panels242Rows4
+	JGE  panels240Rows4
 	CMPQ CX, $0x03
-	JGE  panels242Rows3
+	JGE  panels240Rows3
 	CMPQ CX, $0x02
-	JGE  panels242Rows2
+	JGE  panels240Rows2
 	CMPQ CX, $0x01
-	JGE  panels242Rows1
-	JMP  panels242Next
+	JGE  panels240Rows1
+	JMP  panels240Next
 
-panels242Rows1:
+panels240Rows1:
 	// 1 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14669,10 +14249,58 @@ panels242Rows1:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group243:
+group241:
 	VPXORD       (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD     Z18, Z17, Z16
+	ADDQ         R10, BX
+	ADDQ         $0x04, AX
+	DECQ         CX
+	JNE          group241
+	MOVQ         40(SP), DI
+	MOVQ         104(SP), DX
+	XORQ         R13, R13
+	MOVQ         (SP), AX
+	TESTQ        AX, AX
+	JNE          begun242
+	MOVQ         DI, AX
+	MOVQ         DX, R13
+
+begun242:
+	MOVQ         128(SP), R12
+	MOVQ         112(SP), R11
+	VBROADCASTSS (R12), Z17
+	ADDQ         R11, R12
+	VCVTDQ2PS    Z16, Z16
+	VMOVUPS      (AX), Z18
+	VFMADD213PS  Z18, Z17, Z16
+	VMOVUPS      Z16, (DI)
+	ADDQ         R13, AX
+	ADDQ         DX, DI
+	MOVQ         DI, 40(SP)
+	MOVQ         R12, 128(SP)
+	MOVQ         $0x00000001, BX
+	JMP          panels240Done
+
+panels240Rows2:
+	// 2 rows × 16 columns.
+	MOVQ         144(SP), AX
+	MOVQ         112(SP), CX
+	VPBROADCASTD (AX), Z16
+	ADDQ         CX, AX
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ         96(SP), R9
+	MOVQ         SI, AX
+	MOVQ         56(SP), BX
+	MOVQ         88(SP), CX
+
+group243:
+	VPXORD       (BX), Z12, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD     Z19, Z18, Z16
+	VPBROADCASTD (AX)(R9*1), Z19
+	VPDPBUSD     Z19, Z18, Z17
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
@@ -14687,54 +14315,6 @@ group243:
 	MOVQ         DX, R13
 
 begun244:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z17
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z18
-	VFMADD213PS  Z18, Z17, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	MOVQ         $0x00000001, BX
-	JMP          panels242Done
-
-panels242Rows2:
-	// 2 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group245:
-	VPXORD       (BX), Z12, Z18
-	VPBROADCASTD (AX), Z19
-	VPDPBUSD     Z19, Z18, Z16
-	VPBROADCASTD (AX)(R9*1), Z19
-	VPDPBUSD     Z19, Z18, Z17
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	DECQ         CX
-	JNE          group245
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun246
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun246:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -14756,9 +14336,9 @@ begun246:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000002, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows3:
+panels240Rows3:
 	// 3 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14773,7 +14353,7 @@ panels242Rows3:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group247:
+group245:
 	VPXORD       (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD     Z20, Z19, Z16
@@ -14784,17 +14364,17 @@ group247:
 	ADDQ         R10, BX
 	ADDQ         $0x04, AX
 	DECQ         CX
-	JNE          group247
+	JNE          group245
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun248
+	JNE          begun246
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun248:
+begun246:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z19
@@ -14824,9 +14404,9 @@ begun248:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000003, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows4:
+panels240Rows4:
 	// 4 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14845,7 +14425,7 @@ panels242Rows4:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group249:
+group247:
 	VPXORD       (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD     Z21, Z20, Z16
@@ -14859,17 +14439,17 @@ group249:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group249
+	JNE          group247
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun250
+	JNE          begun248
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun250:
+begun248:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -14907,9 +14487,9 @@ begun250:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000004, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows5:
+panels240Rows5:
 	// 5 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -14930,7 +14510,7 @@ panels242Rows5:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group251:
+group249:
 	VPXORD       (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD     Z22, Z21, Z16
@@ -14946,17 +14526,17 @@ group251:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group251
+	JNE          group249
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun252
+	JNE          begun250
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun252:
+begun250:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z21
@@ -15002,9 +14582,9 @@ begun252:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000005, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows6:
+panels240Rows6:
 	// 6 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -15027,7 +14607,7 @@ panels242Rows6:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group253:
+group251:
 	VPXORD       (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD     Z23, Z22, Z16
@@ -15045,17 +14625,17 @@ group253:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, R13
 	DECQ         CX
-	JNE          group253
+	JNE          group251
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun254
+	JNE          begun252
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun254:
+begun252:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -15109,9 +14689,9 @@ begun254:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000006, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows7:
+panels240Rows7:
 	// 7 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -15138,7 +14718,7 @@ panels242Rows7:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group255:
+group253:
 	VPXORD       (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD     Z24, Z23, Z16
@@ -15159,17 +14739,17 @@ group255:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group255
+	JNE          group253
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun256
+	JNE          begun254
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun256:
+begun254:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z23
@@ -15231,9 +14811,9 @@ begun256:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000007, BX
-	JMP          panels242Done
+	JMP          panels240Done
 
-panels242Rows8:
+panels240Rows8:
 	// 8 rows × 16 columns.
 	MOVQ         144(SP), AX
 	MOVQ         112(SP), CX
@@ -15262,7 +14842,7 @@ panels242Rows8:
 	MOVQ         56(SP), BX
 	MOVQ         88(SP), CX
 
-group257:
+group255:
 	VPXORD       (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD     Z25, Z24, Z16
@@ -15285,17 +14865,17 @@ group257:
 	ADDQ         $0x04, R13
 	ADDQ         $0x04, R12
 	DECQ         CX
-	JNE          group257
+	JNE          group255
 	MOVQ         40(SP), DI
 	MOVQ         104(SP), DX
 	XORQ         R13, R13
 	MOVQ         (SP), AX
 	TESTQ        AX, AX
-	JNE          begun258
+	JNE          begun256
 	MOVQ         DI, AX
 	MOVQ         DX, R13
 
-begun258:
+begun256:
 	MOVQ         128(SP), R12
 	MOVQ         112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -15365,211 +14945,26 @@ begun258:
 	MOVQ         DI, 40(SP)
 	MOVQ         R12, 128(SP)
 	MOVQ         $0x00000008, BX
-	JMP          panels242Done
 
-panels242Rows12:
-	// 12 rows × 16 columns.
-	MOVQ         144(SP), AX
-	MOVQ         112(SP), CX
-	VPBROADCASTD (AX), Z16
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z17
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z18
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z19
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z20
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z21
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z22
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z23
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z24
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z25
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z26
-	ADDQ         CX, AX
-	VPBROADCASTD (AX), Z27
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ         96(SP), R9
-	MOVQ         SI, AX
-	LEAQ         (AX)(R9*2), R13
-	ADDQ         R9, R13
-	LEAQ         (R13)(R9*2), R12
-	ADDQ         R9, R12
-	LEAQ         (R12)(R9*2), R11
-	ADDQ         R9, R11
-	MOVQ         56(SP), BX
-	MOVQ         88(SP), CX
-
-group259:
-	VPXORD       (BX), Z12, Z28
-	VPBROADCASTD (AX), Z29
-	VPDPBUSD     Z29, Z28, Z16
-	VPBROADCASTD (AX)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z17
-	VPBROADCASTD (AX)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z18
-	VPBROADCASTD (R13), Z29
-	VPDPBUSD     Z29, Z28, Z19
-	VPBROADCASTD (R13)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z20
-	VPBROADCASTD (R13)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z21
-	VPBROADCASTD (R12), Z29
-	VPDPBUSD     Z29, Z28, Z22
-	VPBROADCASTD (R12)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z23
-	VPBROADCASTD (R12)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z24
-	VPBROADCASTD (R11), Z29
-	VPDPBUSD     Z29, Z28, Z25
-	VPBROADCASTD (R11)(R9*1), Z29
-	VPDPBUSD     Z29, Z28, Z26
-	VPBROADCASTD (R11)(R9*2), Z29
-	VPDPBUSD     Z29, Z28, Z27
-	ADDQ         R10, BX
-	ADDQ         $0x04, AX
-	ADDQ         $0x04, R13
-	ADDQ         $0x04, R12
-	ADDQ         $0x04, R11
-	DECQ         CX
-	JNE          group259
-	MOVQ         40(SP), DI
-	MOVQ         104(SP), DX
-	XORQ         R13, R13
-	MOVQ         (SP), AX
-	TESTQ        AX, AX
-	JNE          begun260
-	MOVQ         DI, AX
-	MOVQ         DX, R13
-
-begun260:
-	MOVQ         128(SP), R12
-	MOVQ         112(SP), R11
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z16, Z16
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z16
-	VMOVUPS      Z16, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z17, Z17
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z17
-	VMOVUPS      Z17, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z18, Z18
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z18
-	VMOVUPS      Z18, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z19, Z19
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z19
-	VMOVUPS      Z19, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z20, Z20
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z20
-	VMOVUPS      Z20, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z21, Z21
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z21
-	VMOVUPS      Z21, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z22, Z22
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z22
-	VMOVUPS      Z22, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z23, Z23
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z23
-	VMOVUPS      Z23, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z24, Z24
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z24
-	VMOVUPS      Z24, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z25, Z25
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z25
-	VMOVUPS      Z25, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z26, Z26
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z26
-	VMOVUPS      Z26, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ         R11, R12
-	VCVTDQ2PS    Z27, Z27
-	VMOVUPS      (AX), Z29
-	VFMADD213PS  Z29, Z28, Z27
-	VMOVUPS      Z27, (DI)
-	ADDQ         R13, AX
-	ADDQ         DX, DI
-	MOVQ         DI, 40(SP)
-	MOVQ         R12, 128(SP)
-	MOVQ         $0x0000000c, BX
-
-panels242Done:
+panels240Done:
 	SUBQ  BX, 80(SP)
-	JE    panels242Next
+	JE    panels240Next
 	MOVQ  96(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, SI
 	MOVQ  112(SP), AX
 	IMULQ BX, AX
 	ADDQ  AX, 144(SP)
-	JMP   panels242Tiles
+	JMP   panels240Tiles
 
-panels242Next:
+panels240Next:
 	ADDQ   $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ   AX, 56(SP)
 	SUBQ   $0x01, 64(SP)
-	JMP    panels242
+	JMP    panels240
 
-panels242End:
+panels240End:
 	VZEROUPPER
 	RET
 
@@ -15667,26 +15062,26 @@ tail2:
 	VPSHUFB    Y1, Y5, Y5
 	VPERMD     Y5, Y2, Y5
 	TESTQ      $0x00000004, R11
-	JE         part261
+	JE         part257
 	VMOVD      X5, (R10)
 	VPSRLDQ    $0x04, X5, X5
 	ADDQ       $0x04, R10
 
-part261:
+part257:
 	TESTQ   $0x00000002, R11
-	JE      part262
+	JE      part258
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ    $0x02, R10
 
-part262:
+part258:
 	TESTQ   $0x00000001, R11
-	JE      part263
+	JE      part259
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ    $0x01, R10
 
-part263:
+part259:
 end2:
 	TESTQ        DX, DX
 	JE           next
@@ -16757,7 +16152,7 @@ maxRows:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow273
+	JE           maxOfRow269
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -16769,7 +16164,7 @@ maxRows:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow273
+	JE           maxOfRow269
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -16781,7 +16176,7 @@ maxRows:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow273
+	JE           maxOfRow269
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -16793,7 +16188,7 @@ maxRows:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow273:
+maxOfRow269:
 	VMAXPS       Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND        bitOfLane<>+0(SB), Y2, Y2
@@ -16806,7 +16201,7 @@ maxOfRow273:
 	VBLENDVPS    Y3, 1056(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow274
+	JE           maxOfRow270
 	VPBROADCASTB 34(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16818,7 +16213,7 @@ maxOfRow273:
 	VBLENDVPS    Y4, 1120(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow274
+	JE           maxOfRow270
 	VPBROADCASTB 36(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16830,7 +16225,7 @@ maxOfRow273:
 	VBLENDVPS    Y4, 1184(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow274
+	JE           maxOfRow270
 	VPBROADCASTB 38(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16842,7 +16237,7 @@ maxOfRow273:
 	VBLENDVPS    Y4, 1248(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow274:
+maxOfRow270:
 	VMAXPS       Y3, Y2, Y2
 	VPERM2F128   $0x21, Y2, Y1, Y3
 	VBLENDPS     $0xf0, Y2, Y1, Y1
@@ -16858,7 +16253,7 @@ maxOfRow274:
 	VBLENDVPS    Y3, 288(AX), Y0, Y3
 	VMAXPS       Y0, Y3, Y3
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow275
+	JE           maxOfRow271
 	VPBROADCASTB 10(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16870,7 +16265,7 @@ maxOfRow274:
 	VBLENDVPS    Y4, 352(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow275
+	JE           maxOfRow271
 	VPBROADCASTB 12(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16882,7 +16277,7 @@ maxOfRow274:
 	VBLENDVPS    Y4, 416(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow275
+	JE           maxOfRow271
 	VPBROADCASTB 14(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD     bitOfLane<>+0(SB), Y4, Y4
@@ -16894,7 +16289,7 @@ maxOfRow274:
 	VBLENDVPS    Y4, 480(AX), Y0, Y4
 	VMAXPS       Y3, Y4, Y3
 
-maxOfRow275:
+maxOfRow271:
 	VMAXPS       Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
@@ -16907,7 +16302,7 @@ maxOfRow275:
 	VBLENDVPS    Y4, 1312(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow276
+	JE           maxOfRow272
 	VPBROADCASTB 42(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16919,7 +16314,7 @@ maxOfRow275:
 	VBLENDVPS    Y5, 1376(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow276
+	JE           maxOfRow272
 	VPBROADCASTB 44(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16931,7 +16326,7 @@ maxOfRow275:
 	VBLENDVPS    Y5, 1440(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow276
+	JE           maxOfRow272
 	VPBROADCASTB 46(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16943,7 +16338,7 @@ maxOfRow275:
 	VBLENDVPS    Y5, 1504(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow276:
+maxOfRow272:
 	VMAXPS       Y4, Y3, Y3
 	VPERM2F128   $0x21, Y3, Y2, Y4
 	VBLENDPS     $0xf0, Y3, Y2, Y2
@@ -16959,7 +16354,7 @@ maxOfRow276:
 	VBLENDVPS    Y4, 544(AX), Y0, Y4
 	VMAXPS       Y0, Y4, Y4
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow277
+	JE           maxOfRow273
 	VPBROADCASTB 18(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16971,7 +16366,7 @@ maxOfRow276:
 	VBLENDVPS    Y5, 608(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow277
+	JE           maxOfRow273
 	VPBROADCASTB 20(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16983,7 +16378,7 @@ maxOfRow276:
 	VBLENDVPS    Y5, 672(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow277
+	JE           maxOfRow273
 	VPBROADCASTB 22(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD     bitOfLane<>+0(SB), Y5, Y5
@@ -16995,7 +16390,7 @@ maxOfRow276:
 	VBLENDVPS    Y5, 736(AX), Y0, Y5
 	VMAXPS       Y4, Y5, Y4
 
-maxOfRow277:
+maxOfRow273:
 	VMAXPS       Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND        bitOfLane<>+0(SB), Y4, Y4
@@ -17008,7 +16403,7 @@ maxOfRow277:
 	VBLENDVPS    Y5, 1568(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow278
+	JE           maxOfRow274
 	VPBROADCASTB 50(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17020,7 +16415,7 @@ maxOfRow277:
 	VBLENDVPS    Y6, 1632(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow278
+	JE           maxOfRow274
 	VPBROADCASTB 52(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17032,7 +16427,7 @@ maxOfRow277:
 	VBLENDVPS    Y6, 1696(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow278
+	JE           maxOfRow274
 	VPBROADCASTB 54(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17044,7 +16439,7 @@ maxOfRow277:
 	VBLENDVPS    Y6, 1760(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow278:
+maxOfRow274:
 	VMAXPS       Y5, Y4, Y4
 	VPERM2F128   $0x21, Y4, Y3, Y5
 	VBLENDPS     $0xf0, Y4, Y3, Y3
@@ -17060,7 +16455,7 @@ maxOfRow278:
 	VBLENDVPS    Y5, 800(AX), Y0, Y5
 	VMAXPS       Y0, Y5, Y5
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow279
+	JE           maxOfRow275
 	VPBROADCASTB 26(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17072,7 +16467,7 @@ maxOfRow278:
 	VBLENDVPS    Y6, 864(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow279
+	JE           maxOfRow275
 	VPBROADCASTB 28(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17084,7 +16479,7 @@ maxOfRow278:
 	VBLENDVPS    Y6, 928(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow279
+	JE           maxOfRow275
 	VPBROADCASTB 30(BX), Y6
 	VPAND        bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD     bitOfLane<>+0(SB), Y6, Y6
@@ -17096,7 +16491,7 @@ maxOfRow278:
 	VBLENDVPS    Y6, 992(AX), Y0, Y6
 	VMAXPS       Y5, Y6, Y5
 
-maxOfRow279:
+maxOfRow275:
 	VMAXPS       Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND        bitOfLane<>+0(SB), Y5, Y5
@@ -17109,7 +16504,7 @@ maxOfRow279:
 	VBLENDVPS    Y6, 1824(AX), Y0, Y6
 	VMAXPS       Y0, Y6, Y6
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow280
+	JE           maxOfRow276
 	VPBROADCASTB 58(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -17121,7 +16516,7 @@ maxOfRow279:
 	VBLENDVPS    Y7, 1888(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow280
+	JE           maxOfRow276
 	VPBROADCASTB 60(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -17133,7 +16528,7 @@ maxOfRow279:
 	VBLENDVPS    Y7, 1952(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow280
+	JE           maxOfRow276
 	VPBROADCASTB 62(BX), Y7
 	VPAND        bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD     bitOfLane<>+0(SB), Y7, Y7
@@ -17145,7 +16540,7 @@ maxOfRow279:
 	VBLENDVPS    Y7, 2016(AX), Y0, Y7
 	VMAXPS       Y6, Y7, Y6
 
-maxOfRow280:
+maxOfRow276:
 	VMAXPS     Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS   $0xf0, Y5, Y4, Y4
@@ -17182,7 +16577,7 @@ maxRow:
 	VBLENDVPS    Y2, 32(AX), Y0, Y2
 	VMAXPS       Y0, Y2, Y2
 	CMPQ         6592(SP), $0x01
-	JE           maxOfRow281
+	JE           maxOfRow277
 	VPBROADCASTB 2(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -17194,7 +16589,7 @@ maxRow:
 	VBLENDVPS    Y3, 96(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x02
-	JE           maxOfRow281
+	JE           maxOfRow277
 	VPBROADCASTB 4(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -17206,7 +16601,7 @@ maxRow:
 	VBLENDVPS    Y3, 160(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 	CMPQ         6592(SP), $0x03
-	JE           maxOfRow281
+	JE           maxOfRow277
 	VPBROADCASTB 6(BX), Y3
 	VPAND        bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD     bitOfLane<>+0(SB), Y3, Y3
@@ -17218,7 +16613,7 @@ maxRow:
 	VBLENDVPS    Y3, 224(AX), Y0, Y3
 	VMAXPS       Y2, Y3, Y2
 
-maxOfRow281:
+maxOfRow277:
 	VMAXPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS       X2, X1, X1
@@ -18873,22 +18268,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow291
+	JE        maxOfRow287
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow291
+	JE        maxOfRow287
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow291
+	JE        maxOfRow287
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow291:
+maxOfRow287:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VMOVAPS       Z0, Z2
@@ -18896,22 +18291,22 @@ maxOfRow291:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow292
+	JE            maxOfRow288
 	KMOVW         34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow292
+	JE            maxOfRow288
 	KMOVW         36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow292
+	JE            maxOfRow288
 	KMOVW         38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow292:
+maxOfRow288:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VPERM2F128    $0x21, Y2, Y1, Y3
@@ -18922,22 +18317,22 @@ maxOfRow292:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow293
+	JE            maxOfRow289
 	KMOVW         10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow293
+	JE            maxOfRow289
 	KMOVW         12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow293
+	JE            maxOfRow289
 	KMOVW         14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS        Z2, Z3, K1, Z2
 
-maxOfRow293:
+maxOfRow289:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS        Y3, Y2, Y2
 	VMOVAPS       Z0, Z3
@@ -18945,22 +18340,22 @@ maxOfRow293:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow294
+	JE            maxOfRow290
 	KMOVW         42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow294
+	JE            maxOfRow290
 	KMOVW         44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow294
+	JE            maxOfRow290
 	KMOVW         46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow294:
+maxOfRow290:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VPERM2F128    $0x21, Y3, Y2, Y4
@@ -18971,22 +18366,22 @@ maxOfRow294:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow295
+	JE            maxOfRow291
 	KMOVW         18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow295
+	JE            maxOfRow291
 	KMOVW         20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow295
+	JE            maxOfRow291
 	KMOVW         22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS        Z3, Z4, K1, Z3
 
-maxOfRow295:
+maxOfRow291:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS        Y4, Y3, Y3
 	VMOVAPS       Z0, Z4
@@ -18994,22 +18389,22 @@ maxOfRow295:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow296
+	JE            maxOfRow292
 	KMOVW         50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow296
+	JE            maxOfRow292
 	KMOVW         52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow296
+	JE            maxOfRow292
 	KMOVW         54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow296:
+maxOfRow292:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VPERM2F128    $0x21, Y4, Y3, Y5
@@ -19020,22 +18415,22 @@ maxOfRow296:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow297
+	JE            maxOfRow293
 	KMOVW         26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow297
+	JE            maxOfRow293
 	KMOVW         28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow297
+	JE            maxOfRow293
 	KMOVW         30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS        Z4, Z5, K1, Z4
 
-maxOfRow297:
+maxOfRow293:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
 	VMOVAPS       Z0, Z5
@@ -19043,22 +18438,22 @@ maxOfRow297:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x01
-	JE            maxOfRow298
+	JE            maxOfRow294
 	KMOVW         58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x02
-	JE            maxOfRow298
+	JE            maxOfRow294
 	KMOVW         60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 	CMPQ          6592(SP), $0x03
-	JE            maxOfRow298
+	JE            maxOfRow294
 	KMOVW         62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS        Z5, Z6, K1, Z5
 
-maxOfRow298:
+maxOfRow294:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS        Y6, Y5, Y5
 	VPERM2F128    $0x21, Y5, Y4, Y6
@@ -19090,22 +18485,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x01
-	JE        maxOfRow299
+	JE        maxOfRow295
 	KMOVW     2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x02
-	JE        maxOfRow299
+	JE        maxOfRow295
 	KMOVW     4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 	CMPQ      6592(SP), $0x03
-	JE        maxOfRow299
+	JE        maxOfRow295
 	KMOVW     6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS    Z1, Z2, K1, Z1
 
-maxOfRow299:
+maxOfRow295:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS        Y2, Y1, Y1
 	VEXTRACTF128  $0x01, Y1, X2

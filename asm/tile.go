@@ -52,6 +52,12 @@ const (
 	overwriteOutputs = 1 // begin with 0
 )
 
+// zeros is a row of outputs that begin with 0: the columns of four panels.
+const (
+	zeros     = "zeros<>(SB)"
+	zeroBytes = 4 * panelBytes
+)
+
 // tileA is the general register that moves through row r of a; with n panels of
 // b side by side, their pointers come first.
 func tileA(r, n int) Reg { return a0 + Reg(n-1+r) }
@@ -90,7 +96,6 @@ func (p *program) score() {
 	p.LslImm(aStride, steps, 2)
 	p.MovImm(bStride, panelBytes)
 	p.LslImm(panelStride, steps, 6)
-	p.MovImm(half, 0)
 	t := tileKernel{program: p, sizes: []int{6, 5, 4, 3, 2, 1}}
 	t.emit()
 }
@@ -148,6 +153,10 @@ func (t *tileKernel) emit() {
 		}
 	}
 	t.panelLoop("panel", panel/lanes)
+	if !t.accumulates { // keys are whole panels
+		t.Ret()
+		return
+	}
 	t.Comment("The last 8 columns, if their number is odd.")
 	t.Cbz(half, "done")
 	t.MovImm(half, 0)
@@ -197,7 +206,7 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 	for _, r := range t.sizes {
 		t.Label(fmt.Sprintf("%s%d", name, r))
 		t.tile(r, 1, vecs)
-		if !t.accumulates && vecs == panel/lanes {
+		if !t.accumulates {
 			t.prefetchDue(r)
 		}
 		t.nextRows(r)

@@ -54,9 +54,9 @@ type int8Set struct {
 var (
 	int8AVX2   = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, manyRows, sizesTo(1, 4), 4}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, append(sizesTo(1, 8), 10), 9}, {1, manyRows, append(sizesTo(1, 8), 12), 0}}}
+		{2, manyRows, append(sizesTo(1, 8), 10), 9}, {1, manyRows, manyTiles(1), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, append(sizesTo(1, 8), 12), 9}, {1, manyRows, append(sizesTo(1, 8), 12), 0}}}
+		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in
@@ -106,6 +106,9 @@ func int8Kernel(name string, set int8Set, operation int8Operation) {
 		groups = append([]tileGroup{int8InOrder[operation]}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
+		if last := len(g.sizes) - 1; g.panels == 1 && operation != accumulateInt8 && g.sizes[last] > 8 {
+			g.sizes = g.sizes[:last]
+		}
 		p.group(g)
 	}
 	VZEROUPPER()

@@ -16,7 +16,15 @@ const (
 )
 
 // zeros is a row of 0.
-func zeros() Mem { return words("zeros", make([]uint32, mostZeros)...) }
+func zeros() Mem {
+	m, ok := table["zeros"]
+	if !ok {
+		m = GLOBL("zeros", readOnly)
+		DATA(4*mostZeros-4, U32(0)) // the last word
+		table["zeros"] = m
+	}
+	return m
+}
 
 // noFactors is a factor of 1 for each row of a tile.
 func noFactors() Mem {

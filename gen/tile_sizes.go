@@ -19,6 +19,10 @@ func sizesTo(least, most int) (sizes tileSizes) {
 	return sizes
 }
 
+// manyTiles are the sizes for many rows: those of 9 to 11 would save little to the calls that have so
+// many rows, and are a quarter of the code.
+func manyTiles(least int) tileSizes { return append(sizesTo(least, 8), 12) }
+
 // next is the rows of the next tile if so many are left: all of them if there is such a tile, of
 // less than two tiles half, so that none has too few chains, else most; 0 if no tile is small
 // enough.
@@ -102,12 +106,11 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	return taken
 }
 
-// partOfRound enters a round of four steps in its midst, so that the first round has the steps that
+// partOfRound enters a round of two or four steps in its midst, so that the first round has the steps that
 // are not whole rounds, of which there are some. It moves the pointers to rows to before these
 // steps. tmp is free, ready may change all but these and count, and label is that of step u.
-func partOfRound(rows []reg.Register, tmp reg.Register, part Mem, ready func(),
+func partOfRound(round int, rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	label func(u int) string) {
-	const round = 4
 	MOVQ(count, tmp)
 	ANDQ(imm(round-1), tmp)
 	for _, at := range rows {
@@ -117,6 +120,10 @@ func partOfRound(rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	ADDQ(imm(round), count)
 	MOVQ(tmp, part)
 	ready()
+	if round == 2 {
+		JMP(LabelRef(label(1)))
+		return
+	}
 	CMPQ(part, Imm(2))
 	JB(LabelRef(label(3)))
 	JE(LabelRef(label(2)))

@@ -81,7 +81,7 @@ func (t *tileProgram) part(r, n, vecs int, name string) {
 		pointers = pointers[:1]
 	}
 	Label(name + "Part")
-	partOfRound(pointers, steps, t.firstRound, func() {
+	partOfRound(t.unroll, pointers, steps, t.firstRound, func() {
 		MOVQ(t.steps, steps)
 		t.beginPrefetching(r, n, vecs, "")
 	}, func(u int) string { return tileLabel(name+"Step", u) })

@@ -59,7 +59,7 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 // rounds.
 func (t *typedProgram) part(r int, name string) {
 	Label(name + "Part")
-	partOfRound(typedA[:(r+2)/3], typedPrefetch, t.firstRound, func() {
+	partOfRound(typedUnroll, typedA[:(r+2)/3], typedPrefetch, t.firstRound, func() {
 		MOVQ(t.requestNow, typedPrefetch)
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
