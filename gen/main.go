@@ -10,6 +10,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	. "github.com/mmcloughlin/avo/build"
 
@@ -50,8 +51,11 @@ func assembly(emit func()) ([]byte, error) {
 		return nil, err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
-	return append([]byte(header+"\n"), rest...), nil
+	return append([]byte(header+"\n"), padding.ReplaceAll(rest, []byte("$1 "))...), nil
 }
+
+// padding is what Avo writes after an instruction's name to align operands: a twelfth of the text.
+var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 
 // ordinaryKernels emits those over float32.
 func ordinaryKernels() {
