@@ -76,6 +76,7 @@ score_paged1:
 	JL score_paged1EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0
@@ -86,7 +87,6 @@ score_paged1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -209,13 +209,13 @@ score_paged1two:
 	JL score_paged1twoEndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -314,6 +314,7 @@ score_paged2:
 	JL score_paged2EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 2 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
@@ -324,7 +325,6 @@ score_paged2:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -448,6 +448,7 @@ score_paged3:
 	JL score_paged3EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 3 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
@@ -462,7 +463,6 @@ score_paged3:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -619,6 +619,7 @@ score_sideBySide1:
 	JL score_sideBySide1EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0
@@ -629,7 +630,6 @@ score_sideBySide1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -726,13 +726,13 @@ score_sideBySide1two:
 	JL score_sideBySide1twoEndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -813,6 +813,7 @@ score_rows1:
 	JL score_rows1EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0
@@ -823,7 +824,6 @@ score_rows1:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -940,13 +940,13 @@ score_rows1two:
 	JL score_rows1twoEndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -1047,6 +1047,7 @@ score_group2:
 	JL score_group2EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 2 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
@@ -1057,7 +1058,6 @@ score_group2:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -1163,6 +1163,7 @@ score_group3:
 	JL score_group3EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ DX, BX
 
 	// 3 rows × 32 columns.
 	VXORPS Y0, Y0, Y0
@@ -1177,7 +1178,6 @@ score_group3:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
@@ -1306,6 +1306,7 @@ score_panel:
 	MOVQ 72(SP), R12
 
 score_panelRows:
+	MOVQ DX, BX
 	CMPQ R12, $0x0e
 	JGE score_panel6
 	CMPQ R12, $0x0d
@@ -1344,7 +1345,6 @@ score_panel6:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
@@ -1669,7 +1669,6 @@ score_panel5:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
@@ -2043,7 +2042,6 @@ score_panel4:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
@@ -2362,7 +2360,6 @@ score_panel3:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
@@ -2556,7 +2553,6 @@ score_panel2:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
@@ -2641,7 +2637,6 @@ score_panel1:
 	// 1 rows × 16 columns.
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
@@ -3643,134 +3638,22 @@ accumulate_begin:
 accumulate_paged1:
 	CMPQ 32(SP), $0x04
 	JL accumulate_paged1EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched69
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched70
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000004, 168(SP), CX
-
-accumulate_eight71:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight71
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched69
-
-accumulate_touched70:
-	IMUL3Q $0x00000004, 168(SP), CX
-
-accumulate_eight72:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame73
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame73:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame74
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame74:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame75
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame75:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame76
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame76:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame77
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame77:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame78
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame78:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame79
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame79:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame80
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame80:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight72
-
-accumulate_untouched69:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
-
-	// 1 rows × 64 columns.
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun81
+	JNE begun69
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun81:
+begun69:
 	MOVQ 8(SP), CX
 
+	// 1 rows × 64 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -3781,15 +3664,14 @@ begun81:
 	VMULPS 160(AX), Y14, Y5
 	VMULPS 192(AX), Y14, Y6
 	VMULPS 224(AX), Y14, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop82Part
+	JNE accumulate_loop70Part
 	MOVQ 96(SP), R11
 
-accumulate_loop82:
+accumulate_loop70:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -3806,7 +3688,7 @@ accumulate_loop82:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step1:
+accumulate_loop70Step1:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	PREFETCHT0 24576(R11)
@@ -3823,7 +3705,7 @@ accumulate_loop82Step1:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step2:
+accumulate_loop70Step2:
 	PREFETCHT0 64(R11)
 	PREFETCHT0 4160(R11)
 	PREFETCHT0 8256(R11)
@@ -3840,7 +3722,7 @@ accumulate_loop82Step2:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step3:
+accumulate_loop70Step3:
 	PREFETCHT0 16448(R11)
 	PREFETCHT0 20544(R11)
 	PREFETCHT0 24640(R11)
@@ -3858,13 +3740,13 @@ accumulate_loop82Step3:
 	ADDQ R10, BX
 	ADDQ $0x00000080, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow83
+	JE sameWindow71
 	ADDQ $0x00007000, R11
 
-sameWindow83:
+sameWindow71:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop82
+	JG accumulate_loop70
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -3884,7 +3766,7 @@ sameWindow83:
 	SUBQ $0x04, 32(SP)
 	JMP accumulate_paged1
 
-accumulate_loop82Part:
+accumulate_loop70Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -3894,157 +3776,44 @@ accumulate_loop82Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop82Step3
-	JE accumulate_loop82Step2
-	JMP accumulate_loop82Step1
+	JB accumulate_loop70Step3
+	JE accumulate_loop70Step2
+	JMP accumulate_loop70Step1
 
 accumulate_paged1EndGroup:
 accumulate_paged1two:
 	CMPQ 32(SP), $0x02
 	JL accumulate_paged1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched84
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched85
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight86:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight86
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched84
-
-accumulate_touched85:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight87:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame88
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame88:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame89
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame89:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame90
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame90:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame91
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame91:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame92
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame92:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame93
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame93:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame94
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame94:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame95
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame95:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight87
-
-accumulate_untouched84:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
-
-	// 1 rows × 32 columns.
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun96
+	JNE begun72
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun96:
+begun72:
 	MOVQ 8(SP), CX
 
+	// 1 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
 	VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop97Part
+	JNE accumulate_loop73Part
 	MOVQ 96(SP), R11
 
-accumulate_loop97:
+accumulate_loop73:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4054,7 +3823,7 @@ accumulate_loop97:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop97Step1:
+accumulate_loop73Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4064,7 +3833,7 @@ accumulate_loop97Step1:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop97Step2:
+accumulate_loop73Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4074,7 +3843,7 @@ accumulate_loop97Step2:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop97Step3:
+accumulate_loop73Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4085,13 +3854,13 @@ accumulate_loop97Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow98
+	JE sameWindow74
 	ADDQ $0x00007000, R11
 
-sameWindow98:
+sameWindow74:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop97
+	JG accumulate_loop73
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4107,7 +3876,7 @@ sameWindow98:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged1two
 
-accumulate_loop97Part:
+accumulate_loop73Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4117,9 +3886,9 @@ accumulate_loop97Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop97Step3
-	JE accumulate_loop97Step2
-	JMP accumulate_loop97Step1
+	JB accumulate_loop73Step3
+	JE accumulate_loop73Step2
+	JMP accumulate_loop73Step1
 
 accumulate_paged1twoEndGroup:
 	JMP accumulate_panel
@@ -4133,134 +3902,22 @@ accumulate_paged1Not:
 accumulate_paged2:
 	CMPQ 32(SP), $0x02
 	JL accumulate_paged2EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched99
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched100
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight101:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight101
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched99
-
-accumulate_touched100:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight102:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame103
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame103:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame104
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame104:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame105
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame105:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame106
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame106:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame107
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame107:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame108
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame108:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame109
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame109:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame110
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame110:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight102
-
-accumulate_untouched99:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
-
-	// 2 rows × 32 columns.
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun111
+	JNE begun75
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun111:
+begun75:
 	MOVQ 8(SP), CX
 
+	// 2 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -4273,15 +3930,14 @@ begun111:
 	VMULPS 32(AX), Y14, Y5
 	VMULPS 64(AX), Y14, Y6
 	VMULPS 96(AX), Y14, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop112Part
+	JNE accumulate_loop76Part
 	MOVQ 96(SP), R11
 
-accumulate_loop112:
+accumulate_loop76:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4296,7 +3952,7 @@ accumulate_loop112:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop112Step1:
+accumulate_loop76Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4311,7 +3967,7 @@ accumulate_loop112Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop112Step2:
+accumulate_loop76Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4326,7 +3982,7 @@ accumulate_loop112Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop112Step3:
+accumulate_loop76Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4342,13 +3998,13 @@ accumulate_loop112Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow113
+	JE sameWindow77
 	ADDQ $0x00007000, R11
 
-sameWindow113:
+sameWindow77:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop112
+	JG accumulate_loop76
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4369,7 +4025,7 @@ sameWindow113:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged2
 
-accumulate_loop112Part:
+accumulate_loop76Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4379,9 +4035,9 @@ accumulate_loop112Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop112Step3
-	JE accumulate_loop112Step2
-	JMP accumulate_loop112Step1
+	JB accumulate_loop76Step3
+	JE accumulate_loop76Step2
+	JMP accumulate_loop76Step1
 
 accumulate_paged2EndGroup:
 	JMP accumulate_panel
@@ -4395,134 +4051,22 @@ accumulate_paged2Not:
 accumulate_paged3:
 	CMPQ 32(SP), $0x02
 	JL accumulate_paged3EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched114
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched115
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight116:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight116
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched114
-
-accumulate_touched115:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight117:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame118
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame118:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame119
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame119:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame120
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame120:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame121
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame121:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame122
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame122:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame123
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame123:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame124
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame124:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame125
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame125:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight117
-
-accumulate_untouched114:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
-
-	// 3 rows × 32 columns.
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun126
+	JNE begun78
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun126:
+begun78:
 	MOVQ 8(SP), CX
 
+	// 3 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -4541,15 +4085,14 @@ begun126:
 	VMULPS 32(AX), Y14, Y9
 	VMULPS 64(AX), Y14, Y10
 	VMULPS 96(AX), Y14, Y11
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop127Part
+	JNE accumulate_loop79Part
 	MOVQ 96(SP), R11
 
-accumulate_loop127:
+accumulate_loop79:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4569,7 +4112,7 @@ accumulate_loop127:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop127Step1:
+accumulate_loop79Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4589,7 +4132,7 @@ accumulate_loop127Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop127Step2:
+accumulate_loop79Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4609,7 +4152,7 @@ accumulate_loop127Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop127Step3:
+accumulate_loop79Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4630,13 +4173,13 @@ accumulate_loop127Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow128
+	JE sameWindow80
 	ADDQ $0x00007000, R11
 
-sameWindow128:
+sameWindow80:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop127
+	JG accumulate_loop79
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4662,7 +4205,7 @@ sameWindow128:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged3
 
-accumulate_loop127Part:
+accumulate_loop79Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4672,9 +4215,9 @@ accumulate_loop127Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop127Step3
-	JE accumulate_loop127Step2
-	JMP accumulate_loop127Step1
+	JB accumulate_loop79Step3
+	JE accumulate_loop79Step2
+	JMP accumulate_loop79Step1
 
 accumulate_paged3EndGroup:
 	JMP accumulate_panel
@@ -4692,11 +4235,11 @@ accumulate_whole:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun129
+	JNE begun81
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun129:
+begun81:
 	MOVQ 16(SP), CX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -4833,13 +4376,13 @@ accumulate_sideBySide1:
 	CMPQ 32(SP), $0x04
 	JL accumulate_sideBySide1EndGroup
 	CMPQ 208(SP), $0x00
-	JE accumulate_untouched130
+	JE accumulate_untouched82
 	CMPQ 216(SP), $0x00
-	JNE accumulate_touched131
+	JNE accumulate_touched83
 	MOVQ 208(SP), AX
 	IMUL3Q $0x00000004, 168(SP), CX
 
-accumulate_eight132:
+accumulate_eight84:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -4850,15 +4393,982 @@ accumulate_eight132:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight132
+	JG accumulate_eight84
 	MOVQ AX, 208(SP)
-	JMP accumulate_untouched130
+	JMP accumulate_untouched82
 
-accumulate_touched131:
+accumulate_touched83:
 	IMUL3Q $0x00000004, 168(SP), CX
 
-accumulate_eight133:
+accumulate_eight85:
 	MOVQ 208(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame86
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame86:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame87
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame87:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame88
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame88:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame89
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame89:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame90
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame90:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame91
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame91:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame92
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame92:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame93
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame93:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG accumulate_eight85
+
+accumulate_untouched82:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun94
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun94:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop95Part
+
+accumulate_loop95:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop95Step1:
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop95Step2:
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop95Step3:
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop95
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_sideBySide1
+
+accumulate_loop95Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop95Step3
+	JE accumulate_loop95Step2
+	JMP accumulate_loop95Step1
+
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_sideBySide1twoEndGroup
+	CMPQ 208(SP), $0x00
+	JE accumulate_untouched96
+	CMPQ 216(SP), $0x00
+	JNE accumulate_touched97
+	MOVQ 208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight98:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ $0x00000200, AX
+	SUBQ $0x08, CX
+	JG accumulate_eight98
+	MOVQ AX, 208(SP)
+	JMP accumulate_untouched96
+
+accumulate_touched97:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight99:
+	MOVQ 208(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame100
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame100:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame101
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame101:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame102
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame102:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame103
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame103:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame104
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame104:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame105
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame105:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame106
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame106:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame107
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame107:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG accumulate_eight99
+
+accumulate_untouched96:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun108
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun108:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop109Part
+
+accumulate_loop109:
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop109Step1:
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop109Step2:
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop109Step3:
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop109
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_sideBySide1two
+
+accumulate_loop109Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop109Step3
+	JE accumulate_loop109Step2
+	JMP accumulate_loop109Step1
+
+accumulate_sideBySide1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_sideBySide1Not:
+	CMPQ 72(SP), $0x01
+	JNE accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ 32(SP), $0x04
+	JL accumulate_rows1EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun110
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun110:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop111Part
+
+accumulate_loop111:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop111Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop111Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop111Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop111
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_rows1
+
+accumulate_loop111Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop111Step3
+	JE accumulate_loop111Step2
+	JMP accumulate_loop111Step1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_rows1twoEndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun112
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun112:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop113Part
+
+accumulate_loop113:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop113Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop113Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop113Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop113
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_rows1two
+
+accumulate_loop113Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop113Step3
+	JE accumulate_loop113Step2
+	JMP accumulate_loop113Step1
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_rows1Not:
+	CMPQ 72(SP), $0x02
+	JNE accumulate_group2Not
+	CMPQ 152(SP), $0x00
+	JNE accumulate_group2Not
+
+accumulate_group2:
+	CMPQ 32(SP), $0x02
+	JL accumulate_group2EndGroup
+	CMPQ 208(SP), $0x00
+	JE accumulate_untouched114
+	CMPQ 216(SP), $0x00
+	JNE accumulate_touched115
+	MOVQ 208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight116:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ $0x00000200, AX
+	SUBQ $0x08, CX
+	JG accumulate_eight116
+	MOVQ AX, 208(SP)
+	JMP accumulate_untouched114
+
+accumulate_touched115:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight117:
+	MOVQ 208(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame118
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame118:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame119
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame119:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame120
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame120:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame121
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame121:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame122
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame122:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame123
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame123:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame124
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame124:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame125
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame125:
+	MOVQ AX, 208(SP)
+	SUBQ $0x08, CX
+	JG accumulate_eight117
+
+accumulate_untouched114:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun126
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun126:
+	MOVQ 8(SP), CX
+
+	// 2 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	ADDQ R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS (AX), Y14, Y4
+	VMULPS 32(AX), Y14, Y5
+	VMULPS 64(AX), Y14, Y6
+	VMULPS 96(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop127Part
+
+accumulate_loop127:
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step1:
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step2:
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step3:
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop127
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_group2
+
+accumulate_loop127Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop127Step3
+	JE accumulate_loop127Step2
+	JMP accumulate_loop127Step1
+
+accumulate_group2EndGroup:
+	JMP accumulate_panel
+
+accumulate_group2Not:
+	CMPQ 72(SP), $0x03
+	JNE accumulate_group3Not
+	CMPQ 152(SP), $0x00
+	JNE accumulate_group3Not
+
+accumulate_group3:
+	CMPQ 32(SP), $0x02
+	JL accumulate_group3EndGroup
+	CMPQ 208(SP), $0x00
+	JE accumulate_untouched128
+	CMPQ 216(SP), $0x00
+	JNE accumulate_touched129
+	MOVQ 208(SP), AX
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight130:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ $0x00000200, AX
+	SUBQ $0x08, CX
+	JG accumulate_eight130
+	MOVQ AX, 208(SP)
+	JMP accumulate_untouched128
+
+accumulate_touched129:
+	IMUL3Q $0x00000002, 168(SP), CX
+
+accumulate_eight131:
+	MOVQ 208(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame132
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame132:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame133
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame133:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 216(SP)
@@ -4919,136 +5429,149 @@ accumulate_touchSame138:
 	MOVQ R13, 216(SP)
 
 accumulate_touchSame139:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame140
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame140:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame141
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame141:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight133
+	JG accumulate_eight131
 
-accumulate_untouched130:
+accumulate_untouched128:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
-
-	// 1 rows × 64 columns.
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun142
+	JNE begun140
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun142:
+begun140:
 	MOVQ 8(SP), CX
 
+	// 3 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
 	VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3
-	VMULPS 128(AX), Y14, Y4
-	VMULPS 160(AX), Y14, Y5
-	VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7
-	MOVQ DX, BX
+	ADDQ R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS (AX), Y14, Y4
+	VMULPS 32(AX), Y14, Y5
+	VMULPS 64(AX), Y14, Y6
+	VMULPS 96(AX), Y14, Y7
+	ADDQ R13, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS (AX), Y14, Y8
+	VMULPS 32(AX), Y14, Y9
+	VMULPS 64(AX), Y14, Y10
+	VMULPS 96(AX), Y14, Y11
 	MOVQ SI, AX
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop143Part
+	JNE accumulate_loop141Part
 
-accumulate_loop143:
+accumulate_loop141:
 	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
 	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
 	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop143Step1:
+accumulate_loop141Step1:
 	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
 	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
 	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
 	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop143Step2:
+accumulate_loop141Step2:
 	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
 	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
 	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
 	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop143Step3:
+accumulate_loop141Step3:
 	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
 	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
 	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
 	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop143
+	JG accumulate_loop141
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI)
 	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
 	ADDQ R8, DI
-	ADDQ $0x00000100, 56(SP)
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	VMOVUPS Y10, 64(DI)
+	VMOVUPS Y11, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
 	MOVQ 48(SP), AX
-	IMUL3Q $0x00000004, AX, AX
+	IMUL3Q $0x00000002, AX, AX
 	ADDQ AX, DX
-	SUBQ $0x04, 32(SP)
-	JMP accumulate_sideBySide1
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_group3
 
-accumulate_loop143Part:
+accumulate_loop141Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5057,22 +5580,25 @@ accumulate_loop143Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop143Step3
-	JE accumulate_loop143Step2
-	JMP accumulate_loop143Step1
+	JB accumulate_loop141Step3
+	JE accumulate_loop141Step2
+	JMP accumulate_loop141Step1
 
-accumulate_sideBySide1EndGroup:
-accumulate_sideBySide1two:
-	CMPQ 32(SP), $0x02
-	JL accumulate_sideBySide1twoEndGroup
+accumulate_group3EndGroup:
+	JMP accumulate_panel
+
+accumulate_group3Not:
+accumulate_panel:
+	CMPQ 32(SP), $0x00
+	JE accumulate_panelEnd
 	CMPQ 208(SP), $0x00
-	JE accumulate_untouched144
+	JE accumulate_untouched142
 	CMPQ 216(SP), $0x00
-	JNE accumulate_touched145
+	JNE accumulate_touched143
 	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
+	IMUL3Q $0x00000001, 168(SP), CX
 
-accumulate_eight146:
+accumulate_eight144:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5083,15 +5609,35 @@ accumulate_eight146:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight146
+	JG accumulate_eight144
 	MOVQ AX, 208(SP)
-	JMP accumulate_untouched144
+	JMP accumulate_untouched142
 
-accumulate_touched145:
-	IMUL3Q $0x00000002, 168(SP), CX
+accumulate_touched143:
+	IMUL3Q $0x00000001, 168(SP), CX
 
-accumulate_eight147:
+accumulate_eight145:
 	MOVQ 208(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame146
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame146:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 216(SP)
+	JB accumulate_touchSame147
+	ADDQ 224(SP), AX
+	MOVQ AX, R13
+	ADDQ 232(SP), R13
+	MOVQ R13, 216(SP)
+
+accumulate_touchSame147:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 216(SP)
@@ -5152,37 +5698,34 @@ accumulate_touchSame152:
 	MOVQ R13, 216(SP)
 
 accumulate_touchSame153:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame154
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame154:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame155
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame155:
 	MOVQ AX, 208(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight147
+	JG accumulate_eight145
 
-accumulate_untouched144:
+accumulate_untouched142:
+	MOVQ 104(SP), AX
+	TESTQ AX, AX
+	JE accumulate_noneAfter155
+	CMPQ 32(SP), $0x01
+	JE accumulate_lastPanel154
+	MOVQ 48(SP), AX
+	ADDQ DX, AX
+
+accumulate_lastPanel154:
+	MOVQ AX, R13
+	ADDQ 48(SP), R13
+	MOVQ R13, 120(SP)
+
+accumulate_noneAfter155:
+	MOVQ AX, 112(SP)
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
+	MOVQ 72(SP), R12
 	MOVQ 16(SP), AX
 	MOVQ AX, 8(SP)
 
-	// 1 rows × 32 columns.
+accumulate_panelRows:
+	MOVQ DX, BX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
@@ -5192,1226 +5735,6 @@ accumulate_untouched144:
 
 begun156:
 	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	MOVQ DX, BX
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop157Part
-
-accumulate_loop157:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop157Step1:
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop157Step2:
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop157Step3:
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop157
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_sideBySide1two
-
-accumulate_loop157Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop157Step3
-	JE accumulate_loop157Step2
-	JMP accumulate_loop157Step1
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 72(SP), $0x01
-	JNE accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 32(SP), $0x04
-	JL accumulate_rows1EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched158
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched159
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000004, 168(SP), CX
-
-accumulate_eight160:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight160
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched158
-
-accumulate_touched159:
-	IMUL3Q $0x00000004, 168(SP), CX
-
-accumulate_eight161:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame162
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame162:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame163
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame163:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame164
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame164:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame165
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame165:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame166
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame166:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame167
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame167:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame168
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame168:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame169
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame169:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight161
-
-accumulate_untouched158:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 64 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun170
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun170:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	VMULPS 128(AX), Y14, Y4
-	VMULPS 160(AX), Y14, Y5
-	VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7
-	MOVQ DX, BX
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop171Part
-
-accumulate_loop171:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop171Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop171Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop171Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop171
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000100, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000004, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x04, 32(SP)
-	JMP accumulate_rows1
-
-accumulate_loop171Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop171Step3
-	JE accumulate_loop171Step2
-	JMP accumulate_loop171Step1
-
-accumulate_rows1EndGroup:
-accumulate_rows1two:
-	CMPQ 32(SP), $0x02
-	JL accumulate_rows1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched172
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched173
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight174:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight174
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched172
-
-accumulate_touched173:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight175:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame176
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame176:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame177
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame177:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame178
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame178:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame179
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame179:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame180
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame180:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame181
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame181:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame182
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame182:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame183
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame183:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight175
-
-accumulate_untouched172:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 1 rows × 32 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun184
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun184:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	MOVQ DX, BX
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop185Part
-
-accumulate_loop185:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop185Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop185Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop185Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop185
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_rows1two
-
-accumulate_loop185Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop185Step3
-	JE accumulate_loop185Step2
-	JMP accumulate_loop185Step1
-
-accumulate_rows1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_rows1Not:
-	CMPQ 72(SP), $0x02
-	JNE accumulate_group2Not
-	CMPQ 152(SP), $0x00
-	JNE accumulate_group2Not
-
-accumulate_group2:
-	CMPQ 32(SP), $0x02
-	JL accumulate_group2EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched186
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched187
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight188:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight188
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched186
-
-accumulate_touched187:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight189:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame190
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame190:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame191
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame191:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame192
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame192:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame193
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame193:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame194
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame194:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame195
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame195:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame196
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame196:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame197
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame197:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight189
-
-accumulate_untouched186:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 2 rows × 32 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun198
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun198:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	ADDQ R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS (AX), Y14, Y4
-	VMULPS 32(AX), Y14, Y5
-	VMULPS 64(AX), Y14, Y6
-	VMULPS 96(AX), Y14, Y7
-	MOVQ DX, BX
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop199Part
-
-accumulate_loop199:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	ADDQ R10, BX
-
-accumulate_loop199Step1:
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	ADDQ R10, BX
-
-accumulate_loop199Step2:
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	ADDQ R10, BX
-
-accumulate_loop199Step3:
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop199
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	VMOVUPS Y6, 64(DI)
-	VMOVUPS Y7, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_group2
-
-accumulate_loop199Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop199Step3
-	JE accumulate_loop199Step2
-	JMP accumulate_loop199Step1
-
-accumulate_group2EndGroup:
-	JMP accumulate_panel
-
-accumulate_group2Not:
-	CMPQ 72(SP), $0x03
-	JNE accumulate_group3Not
-	CMPQ 152(SP), $0x00
-	JNE accumulate_group3Not
-
-accumulate_group3:
-	CMPQ 32(SP), $0x02
-	JL accumulate_group3EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched200
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched201
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight202:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight202
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched200
-
-accumulate_touched201:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight203:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame204
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame204:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame205
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame205:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame206
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame206:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame207
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame207:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame208
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame208:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame209
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame209:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame210
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame210:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame211
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame211:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight203
-
-accumulate_untouched200:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-	// 3 rows × 32 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun212
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun212:
-	MOVQ 8(SP), CX
-
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	ADDQ R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS (AX), Y14, Y4
-	VMULPS 32(AX), Y14, Y5
-	VMULPS 64(AX), Y14, Y6
-	VMULPS 96(AX), Y14, Y7
-	ADDQ R13, AX
-	VBROADCASTSS 8(CX), Y14
-	VMULPS (AX), Y14, Y8
-	VMULPS 32(AX), Y14, Y9
-	VMULPS 64(AX), Y14, Y10
-	VMULPS 96(AX), Y14, Y11
-	MOVQ DX, BX
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop213Part
-
-accumulate_loop213:
-	VBROADCASTSS (AX), Y12
-	VBROADCASTSS (AX)(R9*1), Y13
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS (BX), Y14, Y8
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS 32(BX), Y14, Y9
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS (BX)(R13*1), Y14, Y10
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	VFMADD231PS 32(BX)(R13*1), Y14, Y11
-	ADDQ R10, BX
-
-accumulate_loop213Step1:
-	VBROADCASTSS 4(AX), Y12
-	VBROADCASTSS 4(AX)(R9*1), Y13
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS (BX), Y14, Y8
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS 32(BX), Y14, Y9
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS (BX)(R13*1), Y14, Y10
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	VFMADD231PS 32(BX)(R13*1), Y14, Y11
-	ADDQ R10, BX
-
-accumulate_loop213Step2:
-	VBROADCASTSS 8(AX), Y12
-	VBROADCASTSS 8(AX)(R9*1), Y13
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS (BX), Y14, Y8
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS 32(BX), Y14, Y9
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS (BX)(R13*1), Y14, Y10
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	VFMADD231PS 32(BX)(R13*1), Y14, Y11
-	ADDQ R10, BX
-
-accumulate_loop213Step3:
-	VBROADCASTSS 12(AX), Y12
-	VBROADCASTSS 12(AX)(R9*1), Y13
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS (BX), Y13, Y4
-	VFMADD231PS (BX), Y14, Y8
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS 32(BX), Y13, Y5
-	VFMADD231PS 32(BX), Y14, Y9
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS (BX)(R13*1), Y13, Y6
-	VFMADD231PS (BX)(R13*1), Y14, Y10
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS 32(BX)(R13*1), Y13, Y7
-	VFMADD231PS 32(BX)(R13*1), Y14, Y11
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop213
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	VMOVUPS Y6, 64(DI)
-	VMOVUPS Y7, 96(DI)
-	ADDQ R8, DI
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	VMOVUPS Y10, 64(DI)
-	VMOVUPS Y11, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_group3
-
-accumulate_loop213Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop213Step3
-	JE accumulate_loop213Step2
-	JMP accumulate_loop213Step1
-
-accumulate_group3EndGroup:
-	JMP accumulate_panel
-
-accumulate_group3Not:
-accumulate_panel:
-	CMPQ 32(SP), $0x00
-	JE accumulate_panelEnd
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched214
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched215
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000001, 168(SP), CX
-
-accumulate_eight216:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight216
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched214
-
-accumulate_touched215:
-	IMUL3Q $0x00000001, 168(SP), CX
-
-accumulate_eight217:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame218
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame218:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame219
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame219:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame220
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame220:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame221
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame221:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame222
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame222:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame223
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame223:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame224
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame224:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame225
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame225:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight217
-
-accumulate_untouched214:
-	MOVQ 104(SP), AX
-	TESTQ AX, AX
-	JE accumulate_noneAfter227
-	CMPQ 32(SP), $0x01
-	JE accumulate_lastPanel226
-	MOVQ 48(SP), AX
-	ADDQ DX, AX
-
-accumulate_lastPanel226:
-	MOVQ AX, R13
-	ADDQ 48(SP), R13
-	MOVQ R13, 120(SP)
-
-accumulate_noneAfter227:
-	MOVQ AX, 112(SP)
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 72(SP), R12
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-
-accumulate_panelRows:
 	CMPQ R12, $0x0e
 	JGE accumulate_panel6
 	CMPQ R12, $0x0d
@@ -6438,16 +5761,6 @@ accumulate_panelRows:
 
 accumulate_panel6:
 	// 6 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun228
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun228:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -6472,22 +5785,21 @@ begun228:
 	VBROADCASTSS 20(CX), Y14
 	VMULPS (AX), Y14, Y10
 	VMULPS 32(AX), Y14, Y11
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop229Short
+	JLE accumulate_loop157Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop229Part
+	JNE accumulate_loop157Part
 	MOVQ 112(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead230
+	JNE accumulate_ahead158
 	MOVQ 96(SP), R11
 
-accumulate_ahead230:
-accumulate_loop229:
+accumulate_ahead158:
+accumulate_loop157:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6510,7 +5822,7 @@ accumulate_loop229:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop229Step1:
+accumulate_loop157Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6533,7 +5845,7 @@ accumulate_loop229Step1:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop229Step2:
+accumulate_loop157Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6556,7 +5868,7 @@ accumulate_loop229Step2:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop229Step3:
+accumulate_loop157Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6579,20 +5891,20 @@ accumulate_loop229Step3:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 	TESTQ R11, R11
-	JNE accumulate_loop229Request
+	JNE accumulate_loop157Request
 
-accumulate_loop229Requested:
+accumulate_loop157Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop229
+	JG accumulate_loop157
 	CMPQ 112(SP), $0x00
-	JNE accumulate_loop229Ahead
+	JNE accumulate_loop157Ahead
 
-accumulate_loop229Kept:
+accumulate_loop157Kept:
 	MOVQ 80(SP), R11
 
-accumulate_loop229Spread:
+accumulate_loop157Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6710,11 +6022,11 @@ accumulate_loop229Spread:
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop229Done:
+accumulate_loop157Done:
 	MOVQ $0x00000006, BX
 	JMP accumulate_panelDone
 
-accumulate_loop229Part:
+accumulate_loop157Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6725,20 +6037,20 @@ accumulate_loop229Part:
 	MOVQ 80(SP), R11
 	MOVQ 112(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead231
+	JNE accumulate_ahead159
 	MOVQ 96(SP), R11
 
-accumulate_ahead231:
+accumulate_ahead159:
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop229Step3
-	JE accumulate_loop229Step2
-	JMP accumulate_loop229Step1
+	JB accumulate_loop157Step3
+	JE accumulate_loop157Step2
+	JMP accumulate_loop157Step1
 
-accumulate_loop229Short:
-	JE accumulate_loop229Spread
+accumulate_loop157Short:
+	JE accumulate_loop157Spread
 	ADDQ $0x04, CX
 
-accumulate_one232:
+accumulate_one160:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6763,7 +6075,7 @@ accumulate_one232:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one232
+	JNE accumulate_one160
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6782,17 +6094,17 @@ accumulate_one232:
 	VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop229Done
+	JMP accumulate_loop157Done
 
-accumulate_loop229Request:
+accumulate_loop157Request:
 	CMPQ 112(SP), $0x00
-	JE accumulate_loop229Pages
+	JE accumulate_loop157Pages
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
-	JMP accumulate_loop229Requested
+	JMP accumulate_loop157Requested
 
-accumulate_loop229Pages:
+accumulate_loop157Pages:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -6800,33 +6112,23 @@ accumulate_loop229Pages:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow233
+	JE sameWindow161
 	ADDQ $0x00007000, R11
 
-sameWindow233:
-	JMP accumulate_loop229Requested
+sameWindow161:
+	JMP accumulate_loop157Requested
 
-accumulate_loop229Ahead:
+accumulate_loop157Ahead:
 	MOVQ R11, 112(SP)
 	CMPQ R11, 120(SP)
-	JB accumulate_loop229Some
+	JB accumulate_loop157Some
 	MOVQ $+0, 112(SP)
 
-accumulate_loop229Some:
-	JMP accumulate_loop229Kept
+accumulate_loop157Some:
+	JMP accumulate_loop157Kept
 
 accumulate_panel5:
 	// 5 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun234
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun234:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -6847,20 +6149,19 @@ begun234:
 	VBROADCASTSS 16(CX), Y14
 	VMULPS (AX), Y14, Y8
 	VMULPS 32(AX), Y14, Y9
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop235Short
+	JLE accumulate_loop162Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop235Part
+	JNE accumulate_loop162Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop235Paged
+	JNE accumulate_loop162Paged
 	MOVQ 128(SP), R11
 
-accumulate_loop235:
+accumulate_loop162:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6881,7 +6182,7 @@ accumulate_loop235:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop235Step1:
+accumulate_loop162Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6902,7 +6203,7 @@ accumulate_loop235Step1:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop235Step2:
+accumulate_loop162Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6923,7 +6224,7 @@ accumulate_loop235Step2:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop235Step3:
+accumulate_loop162Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6946,12 +6247,12 @@ accumulate_loop235Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop235
+	JG accumulate_loop162
 
-accumulate_loop235Last:
+accumulate_loop162Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop235Spread:
+accumulate_loop162Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -7054,11 +6355,11 @@ accumulate_loop235Spread:
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop235Done:
+accumulate_loop162Done:
 	MOVQ $0x00000005, BX
 	JMP accumulate_panelDone
 
-accumulate_loop235Part:
+accumulate_loop162Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7069,15 +6370,15 @@ accumulate_loop235Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop235Step3
-	JE accumulate_loop235Step2
-	JMP accumulate_loop235Step1
+	JB accumulate_loop162Step3
+	JE accumulate_loop162Step2
+	JMP accumulate_loop162Step1
 
-accumulate_loop235Short:
-	JE accumulate_loop235Spread
+accumulate_loop162Short:
+	JE accumulate_loop162Spread
 	ADDQ $0x04, CX
 
-accumulate_one236:
+accumulate_one163:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7100,7 +6401,7 @@ accumulate_one236:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one236
+	JNE accumulate_one163
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7116,12 +6417,12 @@ accumulate_one236:
 	VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop235Done
+	JMP accumulate_loop162Done
 
-accumulate_loop235Paged:
+accumulate_loop162Paged:
 	MOVQ 96(SP), R11
 
-accumulate_loop235PagedLoop:
+accumulate_loop162PagedLoop:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7201,28 +6502,18 @@ accumulate_loop235PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow237
+	JE sameWindow164
 	ADDQ $0x00007000, R11
 
-sameWindow237:
+sameWindow164:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop235PagedLoop
-	JMP accumulate_loop235Last
+	JG accumulate_loop162PagedLoop
+	JMP accumulate_loop162Last
 
 accumulate_panel4:
 	// 4 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun238
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun238:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -7239,20 +6530,19 @@ begun238:
 	VBROADCASTSS 12(CX), Y14
 	VMULPS (AX), Y14, Y6
 	VMULPS 32(AX), Y14, Y7
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop239Short
+	JLE accumulate_loop165Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop239Part
+	JNE accumulate_loop165Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop239Paged
+	JNE accumulate_loop165Paged
 	MOVQ 128(SP), R11
 
-accumulate_loop239:
+accumulate_loop165:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7270,7 +6560,7 @@ accumulate_loop239:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop239Step1:
+accumulate_loop165Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7288,7 +6578,7 @@ accumulate_loop239Step1:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop239Step2:
+accumulate_loop165Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7306,7 +6596,7 @@ accumulate_loop239Step2:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop239Step3:
+accumulate_loop165Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7326,12 +6616,12 @@ accumulate_loop239Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop239
+	JG accumulate_loop165
 
-accumulate_loop239Last:
+accumulate_loop165Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop239Spread:
+accumulate_loop165Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -7411,11 +6701,11 @@ accumulate_loop239Spread:
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop239Done:
+accumulate_loop165Done:
 	MOVQ $0x00000004, BX
 	JMP accumulate_panelDone
 
-accumulate_loop239Part:
+accumulate_loop165Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7426,15 +6716,15 @@ accumulate_loop239Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop239Step3
-	JE accumulate_loop239Step2
-	JMP accumulate_loop239Step1
+	JB accumulate_loop165Step3
+	JE accumulate_loop165Step2
+	JMP accumulate_loop165Step1
 
-accumulate_loop239Short:
-	JE accumulate_loop239Spread
+accumulate_loop165Short:
+	JE accumulate_loop165Spread
 	ADDQ $0x04, CX
 
-accumulate_one240:
+accumulate_one166:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7454,7 +6744,7 @@ accumulate_one240:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one240
+	JNE accumulate_one166
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7467,12 +6757,12 @@ accumulate_one240:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop239Done
+	JMP accumulate_loop165Done
 
-accumulate_loop239Paged:
+accumulate_loop165Paged:
 	MOVQ 96(SP), R11
 
-accumulate_loop239PagedLoop:
+accumulate_loop165PagedLoop:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7540,28 +6830,18 @@ accumulate_loop239PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow241
+	JE sameWindow167
 	ADDQ $0x00007000, R11
 
-sameWindow241:
+sameWindow167:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop239PagedLoop
-	JMP accumulate_loop239Last
+	JG accumulate_loop165PagedLoop
+	JMP accumulate_loop165Last
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun242
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun242:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -7574,16 +6854,15 @@ begun242:
 	VBROADCASTSS 8(CX), Y14
 	VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop243Short
+	JLE accumulate_loop168Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop243Part
+	JNE accumulate_loop168Part
 	MOVQ 128(SP), R11
 
-accumulate_loop243:
+accumulate_loop168:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7598,7 +6877,7 @@ accumulate_loop243:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop243Step1:
+accumulate_loop168Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7613,7 +6892,7 @@ accumulate_loop243Step1:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop243Step2:
+accumulate_loop168Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7628,7 +6907,7 @@ accumulate_loop243Step2:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop243Step3:
+accumulate_loop168Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7644,10 +6923,10 @@ accumulate_loop243Step3:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop243
+	JG accumulate_loop168
 	MOVQ 80(SP), R11
 
-accumulate_loop243Spread:
+accumulate_loop168Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -7712,11 +6991,11 @@ accumulate_loop243Spread:
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop243Done:
+accumulate_loop168Done:
 	MOVQ $0x00000003, BX
 	JMP accumulate_panelDone
 
-accumulate_loop243Part:
+accumulate_loop168Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7726,15 +7005,15 @@ accumulate_loop243Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop243Step3
-	JE accumulate_loop243Step2
-	JMP accumulate_loop243Step1
+	JB accumulate_loop168Step3
+	JE accumulate_loop168Step2
+	JMP accumulate_loop168Step1
 
-accumulate_loop243Short:
-	JE accumulate_loop243Spread
+accumulate_loop168Short:
+	JE accumulate_loop168Spread
 	ADDQ $0x04, CX
 
-accumulate_one244:
+accumulate_one169:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7750,7 +7029,7 @@ accumulate_one244:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE accumulate_one244
+	JNE accumulate_one169
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7760,20 +7039,10 @@ accumulate_one244:
 	VMOVUPS Y4, (DI)
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop243Done
+	JMP accumulate_loop168Done
 
 accumulate_panel2:
 	// 2 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun245
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun245:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -7782,14 +7051,13 @@ begun245:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS (AX), Y14, Y2
 	VMULPS 32(AX), Y14, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop246Part
+	JNE accumulate_loop170Part
 	MOVQ 128(SP), R11
 
-accumulate_loop246:
+accumulate_loop170:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7801,7 +7069,7 @@ accumulate_loop246:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop246Step1:
+accumulate_loop170Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7813,7 +7081,7 @@ accumulate_loop246Step1:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop246Step2:
+accumulate_loop170Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7825,7 +7093,7 @@ accumulate_loop246Step2:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop246Step3:
+accumulate_loop170Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7838,7 +7106,7 @@ accumulate_loop246Step3:
 	VFMADD231PS Y13, Y14, Y3
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop246
+	JG accumulate_loop170
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7849,7 +7117,7 @@ accumulate_loop246Step3:
 	MOVQ $0x00000002, BX
 	JMP accumulate_panelDone
 
-accumulate_loop246Part:
+accumulate_loop170Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7859,55 +7127,44 @@ accumulate_loop246Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop246Step3
-	JE accumulate_loop246Step2
-	JMP accumulate_loop246Step1
+	JB accumulate_loop170Step3
+	JE accumulate_loop170Step2
+	JMP accumulate_loop170Step1
 
 accumulate_panel1:
 	// 1 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun247
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun247:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop248Part
+	JNE accumulate_loop171Part
 	MOVQ 128(SP), R11
 
-accumulate_loop248:
+accumulate_loop171:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop248Step1:
+accumulate_loop171Step1:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop248Step2:
+accumulate_loop171Step2:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop248Step3:
+accumulate_loop171Step3:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
@@ -7915,7 +7172,7 @@ accumulate_loop248Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop248
+	JG accumulate_loop171
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7923,7 +7180,7 @@ accumulate_loop248Step3:
 	MOVQ $0x00000001, BX
 	JMP accumulate_panelDone
 
-accumulate_loop248Part:
+accumulate_loop171Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7933,9 +7190,9 @@ accumulate_loop248Part:
 	MOVQ 80(SP), R11
 	MOVQ 128(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop248Step3
-	JE accumulate_loop248Step2
-	JMP accumulate_loop248Step1
+	JB accumulate_loop171Step3
+	JE accumulate_loop171Step2
+	JMP accumulate_loop171Step1
 
 accumulate_panelDone:
 	SUBQ BX, R12
@@ -7950,7 +7207,7 @@ accumulate_panelDone:
 
 accumulate_panelNext:
 	CMPQ 96(SP), $0x00
-	JE accumulate_notPaged249
+	JE accumulate_notPaged172
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -7960,7 +7217,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ AX, 96(SP)
 
-accumulate_notPaged249:
+accumulate_notPaged172:
 	ADDQ $0x40, 56(SP)
 	ADDQ 48(SP), DX
 	DECQ 32(SP)
@@ -7983,6 +7240,16 @@ accumulate_half:
 	MOVQ AX, 8(SP)
 
 accumulate_halfRows:
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun173
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun173:
+	MOVQ 8(SP), CX
 	CMPQ R12, $0x0e
 	JGE accumulate_half6
 	CMPQ R12, $0x0d
@@ -8009,16 +7276,6 @@ accumulate_halfRows:
 
 accumulate_half6:
 	// 6 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun250
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun250:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -8037,13 +7294,12 @@ begun250:
 	ADDQ R13, AX
 	VBROADCASTSS 20(CX), Y14
 	VMULPS (AX), Y14, Y5
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop251:
+accumulate_loop174:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8061,7 +7317,7 @@ accumulate_loop251:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop251
+	JG accumulate_loop174
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8079,16 +7335,6 @@ accumulate_loop251:
 
 accumulate_half5:
 	// 5 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun252
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun252:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -8104,13 +7350,12 @@ begun252:
 	ADDQ R13, AX
 	VBROADCASTSS 16(CX), Y14
 	VMULPS (AX), Y14, Y4
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop253:
+accumulate_loop175:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8126,7 +7371,7 @@ accumulate_loop253:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop253
+	JG accumulate_loop175
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8142,16 +7387,6 @@ accumulate_loop253:
 
 accumulate_half4:
 	// 4 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun254
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun254:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -8164,13 +7399,12 @@ begun254:
 	ADDQ R13, AX
 	VBROADCASTSS 12(CX), Y14
 	VMULPS (AX), Y14, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	LEAQ (SI)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop255:
+accumulate_loop176:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8184,7 +7418,7 @@ accumulate_loop255:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop255
+	JG accumulate_loop176
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8198,16 +7432,6 @@ accumulate_loop255:
 
 accumulate_half3:
 	// 3 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun256
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun256:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -8217,11 +7441,10 @@ begun256:
 	ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14
 	VMULPS (AX), Y14, Y2
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop257:
+accumulate_loop177:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8232,7 +7455,7 @@ accumulate_loop257:
 	VFMADD231PS Y12, Y14, Y2
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop257
+	JG accumulate_loop177
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8244,27 +7467,16 @@ accumulate_loop257:
 
 accumulate_half2:
 	// 2 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun258
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun258:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	ADDQ R13, AX
 	VBROADCASTSS 4(CX), Y14
 	VMULPS (AX), Y14, Y1
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop259:
+accumulate_loop178:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8273,7 +7485,7 @@ accumulate_loop259:
 	VFMADD231PS Y12, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop259
+	JG accumulate_loop178
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8283,30 +7495,19 @@ accumulate_loop259:
 
 accumulate_half1:
 	// 1 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun260
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun260:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop261:
+accumulate_loop179:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop261
+	JG accumulate_loop179
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -8331,7 +7532,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ 160(SP), $0x00
-	JE accumulate_noSteps262
+	JE accumulate_noSteps180
 	MOVQ 168(SP), R11
 	LEAQ (R11)(R11*1), AX
 	ADDQ AX, AX
@@ -8351,25 +7552,25 @@ accumulate_done:
 	MOVQ $+0, 24(SP)
 	MOVQ $+0, (SP)
 	CMPQ 160(SP), R11
-	JGE accumulate_wholeSteps263
+	JGE accumulate_wholeSteps181
 	MOVQ 160(SP), R11
 
-accumulate_wholeSteps263:
+accumulate_wholeSteps181:
 	SUBQ R11, 160(SP)
 	MOVQ R11, 80(SP)
 	CMPQ 208(SP), $0x00
-	JE accumulate_touchNone264
+	JE accumulate_touchNone182
 	CMPQ 216(SP), $0x00
-	JE accumulate_touchNone264
+	JE accumulate_touchNone182
 	MOVQ 168(SP), AX
 	CMPQ 160(SP), AX
-	JGE accumulate_touchNone264
+	JGE accumulate_touchNone182
 	MOVQ $+0, 208(SP)
 
-accumulate_touchNone264:
+accumulate_touchNone182:
 	JMP accumulate_begin
 
-accumulate_noSteps262:
+accumulate_noSteps180:
 	VZEROUPPER
 	RET
 
@@ -8407,24 +7608,24 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used265
+	JE used183
 	LEAQ zeros<>+0(SB), AX
 
-used265:
+used183:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors267
+	JNE noFactors185
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors266
+	JNE factors184
 
-noFactors267:
+noFactors185:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors266:
+factors184:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
@@ -8450,6 +7651,16 @@ accumulateMasked_panel:
 	MOVQ AX, 8(SP)
 
 accumulateMasked_panelRows:
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun186
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun186:
+	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_panel2
 	CMPQ R12, $0x01
@@ -8458,16 +7669,6 @@ accumulateMasked_panelRows:
 
 accumulateMasked_panel2:
 	// 2 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun268
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun268:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -8476,11 +7677,10 @@ begun268:
 	VBROADCASTSS 4(CX), Y14
 	VMULPS (AX), Y14, Y2
 	VMULPS 32(AX), Y14, Y3
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop269:
+accumulateMasked_loop187:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -8497,7 +7697,7 @@ accumulateMasked_loop269:
 	VFMADD231PS Y10, Y14, Y3
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop269
+	JG accumulateMasked_loop187
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -8509,25 +7709,14 @@ accumulateMasked_loop269:
 
 accumulateMasked_panel1:
 	// 1 rows × 16 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun270
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun270:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop271:
+accumulateMasked_loop188:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -8539,7 +7728,7 @@ accumulateMasked_loop271:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop271
+	JG accumulateMasked_loop188
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -8579,6 +7768,16 @@ accumulateMasked_half:
 	MOVQ AX, 8(SP)
 
 accumulateMasked_halfRows:
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun189
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun189:
+	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_half2
 	CMPQ R12, $0x01
@@ -8587,27 +7786,16 @@ accumulateMasked_halfRows:
 
 accumulateMasked_half2:
 	// 2 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun272
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun272:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	ADDQ R13, AX
 	VBROADCASTSS 4(CX), Y14
 	VMULPS (AX), Y14, Y1
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop273:
+accumulateMasked_loop190:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -8619,7 +7807,7 @@ accumulateMasked_loop273:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop273
+	JG accumulateMasked_loop190
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8629,24 +7817,13 @@ accumulateMasked_loop273:
 
 accumulateMasked_half1:
 	// 1 rows × 8 columns.
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun274
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun274:
-	MOVQ 8(SP), CX
-
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
-	MOVQ DX, BX
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop275:
+accumulateMasked_loop191:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -8655,7 +7832,7 @@ accumulateMasked_loop275:
 	VFMADD231PS Y10, Y14, Y0
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop275
+	JG accumulateMasked_loop191
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -8704,13 +7881,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $120-56
 	MOVQ $+256, 64(SP)
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE noQueue276
+	JE noQueue192
 	MOVQ 32(AX), AX
 
-noQueue276:
+noQueue192:
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer277
+	JE noPointer193
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -8720,15 +7897,15 @@ noQueue276:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer277:
+noPointer193:
 	CMPQ 72(SP), $0x06
-	JLE quads278
+	JLE quads194
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads278:
+quads194:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -8740,22 +7917,24 @@ quad:
 	MOVQ AX, 104(SP)
 
 quadRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0b
+	MOVQ 40(SP), BX
+	LEAQ (BX)(R8*1), R11
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x0b
 	JGE quad6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE quad5
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE quad4
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE quad6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE quad5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE quad4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE quad3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE quad2
 	JMP quadNext
 
@@ -8770,18 +7949,16 @@ quad2:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop279Part
+	JNE loop195Part
 	MOVQ 104(SP), DX
 
-loop279:
+loop195:
 	TESTQ DX, DX
-	JNE loop279Request0
+	JNE loop195Request0
 
-loop279Requested0:
+loop195Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8799,11 +7976,11 @@ loop279Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop279Step1:
+loop195Step1:
 	TESTQ DX, DX
-	JNE loop279Request1
+	JNE loop195Request1
 
-loop279Requested1:
+loop195Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8821,11 +7998,11 @@ loop279Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop279Step2:
+loop195Step2:
 	TESTQ DX, DX
-	JNE loop279Request2
+	JNE loop195Request2
 
-loop279Requested2:
+loop195Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8843,11 +8020,11 @@ loop279Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop279Step3:
+loop195Step3:
 	TESTQ DX, DX
-	JNE loop279Request3
+	JNE loop195Request3
 
-loop279Requested3:
+loop195Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8866,28 +8043,22 @@ loop279Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop279
-	TESTQ DX, DX
-	JE noneRequested280
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested280:
-	MOVQ 64(SP), DX
+	JG loop195
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop279Part:
+loop195Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -8896,43 +8067,43 @@ loop279Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop279Step3
-	JE loop279Step2
-	JMP loop279Step1
+	JB loop195Step3
+	JE loop195Step2
+	JMP loop195Step1
 
-loop279Request0:
+loop195Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop279Requested0
+	JMP loop195Requested0
 
-loop279Request1:
+loop195Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop279Requested1
+	JMP loop195Requested1
 
-loop279Request2:
+loop195Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop279Requested2
+	JMP loop195Requested2
 
-loop279Request3:
+loop195Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow281
+	JE sameWindow196
 	ADDQ $0x00007000, DX
 
-sameWindow281:
-	JMP loop279Requested3
+sameWindow196:
+	JMP loop195Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -8949,18 +8120,16 @@ quad3:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop282Part
+	JNE loop197Part
 	MOVQ 104(SP), DX
 
-loop282:
+loop197:
 	TESTQ DX, DX
-	JNE loop282Request0
+	JNE loop197Request0
 
-loop282Requested0:
+loop197Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8983,11 +8152,11 @@ loop282Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop282Step1:
+loop197Step1:
 	TESTQ DX, DX
-	JNE loop282Request1
+	JNE loop197Request1
 
-loop282Requested1:
+loop197Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9011,33 +8180,27 @@ loop282Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop282
-	TESTQ DX, DX
-	JE noneRequested283
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested283:
-	MOVQ 64(SP), DX
+	JG loop197
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop282Part:
+loop197Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9045,27 +8208,27 @@ loop282Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop282Step1
+	JMP loop197Step1
 
-loop282Request0:
+loop197Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop282Requested0
+	JMP loop197Requested0
 
-loop282Request1:
+loop197Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow284
+	JE sameWindow198
 	ADDQ $0x00007000, DX
 
-sameWindow284:
-	JMP loop282Requested1
+sameWindow198:
+	JMP loop197Requested1
 
 quad4:
 	// 4 rows × 64 columns.
@@ -9088,18 +8251,16 @@ quad4:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop285Part
+	JNE loop199Part
 	MOVQ 104(SP), DX
 
-loop285:
+loop199:
 	TESTQ DX, DX
-	JNE loop285Request0
+	JNE loop199Request0
 
-loop285Requested0:
+loop199Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9127,11 +8288,11 @@ loop285Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop285Step1:
+loop199Step1:
 	TESTQ DX, DX
-	JNE loop285Request1
+	JNE loop199Request1
 
-loop285Requested1:
+loop199Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9161,38 +8322,32 @@ loop285Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop285
-	TESTQ DX, DX
-	JE noneRequested286
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested286:
-	MOVQ 64(SP), DX
+	JG loop199
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop285Part:
+loop199Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9201,27 +8356,27 @@ loop285Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop285Step1
+	JMP loop199Step1
 
-loop285Request0:
+loop199Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop285Requested0
+	JMP loop199Requested0
 
-loop285Request1:
+loop199Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow287
+	JE sameWindow200
 	ADDQ $0x00007000, DX
 
-sameWindow287:
-	JMP loop285Requested1
+sameWindow200:
+	JMP loop199Requested1
 
 quad5:
 	// 5 rows × 64 columns.
@@ -9248,18 +8403,16 @@ quad5:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop288Part
+	JNE loop201Part
 	MOVQ 104(SP), DX
 
-loop288:
+loop201:
 	TESTQ DX, DX
-	JNE loop288Request0
+	JNE loop201Request0
 
-loop288Requested0:
+loop201Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9292,11 +8445,11 @@ loop288Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop288Step1:
+loop201Step1:
 	TESTQ DX, DX
-	JNE loop288Request1
+	JNE loop201Request1
 
-loop288Requested1:
+loop201Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9331,43 +8484,37 @@ loop288Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop288
-	TESTQ DX, DX
-	JE noneRequested289
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested289:
-	MOVQ 64(SP), DX
+	JG loop201
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop288Part:
+loop201Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9376,27 +8523,27 @@ loop288Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop288Step1
+	JMP loop201Step1
 
-loop288Request0:
+loop201Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop288Requested0
+	JMP loop201Requested0
 
-loop288Request1:
+loop201Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow290
+	JE sameWindow202
 	ADDQ $0x00007000, DX
 
-sameWindow290:
-	JMP loop288Requested1
+sameWindow202:
+	JMP loop201Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -9427,18 +8574,16 @@ quad6:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop291Part
+	JNE loop203Part
 	MOVQ 104(SP), DX
 
-loop291:
+loop203:
 	TESTQ DX, DX
-	JNE loop291Request0
+	JNE loop203Request0
 
-loop291Requested0:
+loop203Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9476,11 +8621,11 @@ loop291Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop291Step1:
+loop203Step1:
 	TESTQ DX, DX
-	JNE loop291Request1
+	JNE loop203Request1
 
-loop291Requested1:
+loop203Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9518,11 +8663,11 @@ loop291Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop291Step2:
+loop203Step2:
 	TESTQ DX, DX
-	JNE loop291Request2
+	JNE loop203Request2
 
-loop291Requested2:
+loop203Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9560,11 +8705,11 @@ loop291Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop291Step3:
+loop203Step3:
 	TESTQ DX, DX
-	JNE loop291Request3
+	JNE loop203Request3
 
-loop291Requested3:
+loop203Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9604,48 +8749,42 @@ loop291Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop291
-	TESTQ DX, DX
-	JE noneRequested292
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested292:
-	MOVQ 64(SP), DX
+	JG loop203
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z4, (DI)
 	VMOVUPS Z5, 64(DI)
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop291Part:
+loop203Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9655,95 +8794,101 @@ loop291Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop291Step3
-	JE loop291Step2
-	JMP loop291Step1
+	JB loop203Step3
+	JE loop203Step2
+	JMP loop203Step1
 
-loop291Request0:
+loop203Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop291Requested0
+	JMP loop203Requested0
 
-loop291Request1:
+loop203Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop291Requested1
+	JMP loop203Requested1
 
-loop291Request2:
+loop203Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop291Requested2
+	JMP loop203Requested2
 
-loop291Request3:
+loop203Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow293
+	JE sameWindow204
 	ADDQ $0x00007000, DX
 
-sameWindow293:
-	JMP loop291Requested3
+sameWindow204:
+	JMP loop203Requested3
 
 quadDone:
-	IMUL3Q $0x00000004, DX, R12
+	TESTQ DX, DX
+	JE noneRequested205
+	MOVQ DX, 96(SP)
+	MOVQ $+0, 104(SP)
+
+noneRequested205:
+	IMUL3Q $0x00000004, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd297
+	JE dueEnd209
 	SUBQ R12, (AX)
-	JG dueEnd297
+	JG dueEnd209
 
-dueRow294:
+dueRow206:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun298:
+dueRun210:
 	CMPQ 24(BX), $0x00
-	JNE dueFound295
+	JNE dueFound207
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun298
+	JNE dueRun210
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd297
+	JMP dueEnd209
 
-dueFound295:
+dueFound207:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters299
+	JNE sameQuarters211
 	ADDQ 32(BX), CX
 
-sameQuarters299:
+sameQuarters211:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine296:
+dueLine208:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine296
+	JNE dueLine208
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow294
+	JLE dueRow206
 
-dueEnd297:
-	SUBQ DX, 80(SP)
+dueEnd209:
+	SUBQ R11, 80(SP)
 	JE quadNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
 	JMP quadRows
@@ -9767,32 +8912,33 @@ pair:
 	MOVQ AX, 104(SP)
 
 pairRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
+	MOVQ 40(SP), BX
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x11
 	JGE pair12
-	CMPQ CX, $0x0f
+	CMPQ R12, $0x0f
 	JGE pair8
-	CMPQ CX, $0x0d
+	CMPQ R12, $0x0d
 	JGE pair7
-	CMPQ CX, $0x0c
+	CMPQ R12, $0x0c
 	JGE pair12
-	CMPQ CX, $0x0b
+	CMPQ R12, $0x0b
 	JGE pair6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE pair5
-	CMPQ CX, $0x08
+	CMPQ R12, $0x08
 	JGE pair8
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE pair7
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE pair6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE pair5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE pair4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE pair3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE pair2
 	JMP pairNext
 
@@ -9803,17 +8949,16 @@ pair2:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop300Part
+	JNE loop212Part
 	MOVQ 104(SP), DX
 
-loop300:
+loop212:
 	TESTQ DX, DX
-	JNE loop300Request0
+	JNE loop212Request0
 
-loop300Requested0:
+loop212Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9824,11 +8969,11 @@ loop300Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop300Step1:
+loop212Step1:
 	TESTQ DX, DX
-	JNE loop300Request1
+	JNE loop212Request1
 
-loop300Requested1:
+loop212Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9839,11 +8984,11 @@ loop300Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop300Step2:
+loop212Step2:
 	TESTQ DX, DX
-	JNE loop300Request2
+	JNE loop212Request2
 
-loop300Requested2:
+loop212Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9854,11 +8999,11 @@ loop300Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop300Step3:
+loop212Step3:
 	TESTQ DX, DX
-	JNE loop300Request3
+	JNE loop212Request3
 
-loop300Requested3:
+loop212Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9870,24 +9015,18 @@ loop300Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop300
-	TESTQ DX, DX
-	JE noneRequested301
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested301:
-	MOVQ 64(SP), DX
+	JG loop212
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop300Part:
+loop212Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9896,35 +9035,35 @@ loop300Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop300Step3
-	JE loop300Step2
-	JMP loop300Step1
+	JB loop212Step3
+	JE loop212Step2
+	JMP loop212Step1
 
-loop300Request0:
+loop212Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop300Requested0
+	JMP loop212Requested0
 
-loop300Request1:
+loop212Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop300Requested1
+	JMP loop212Requested1
 
-loop300Request2:
+loop212Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop300Requested2
+	JMP loop212Requested2
 
-loop300Request3:
+loop212Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow302
+	JE sameWindow213
 	ADDQ $0x00007000, DX
 
-sameWindow302:
-	JMP loop300Requested3
+sameWindow213:
+	JMP loop212Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -9935,17 +9074,16 @@ pair3:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop303Part
+	JNE loop214Part
 	MOVQ 104(SP), DX
 
-loop303:
+loop214:
 	TESTQ DX, DX
-	JNE loop303Request0
+	JNE loop214Request0
 
-loop303Requested0:
+loop214Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9959,11 +9097,11 @@ loop303Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop303Step1:
+loop214Step1:
 	TESTQ DX, DX
-	JNE loop303Request1
+	JNE loop214Request1
 
-loop303Requested1:
+loop214Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9977,11 +9115,11 @@ loop303Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop303Step2:
+loop214Step2:
 	TESTQ DX, DX
-	JNE loop303Request2
+	JNE loop214Request2
 
-loop303Requested2:
+loop214Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9995,11 +9133,11 @@ loop303Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop303Step3:
+loop214Step3:
 	TESTQ DX, DX
-	JNE loop303Request3
+	JNE loop214Request3
 
-loop303Requested3:
+loop214Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10014,27 +9152,21 @@ loop303Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop303
-	TESTQ DX, DX
-	JE noneRequested304
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested304:
-	MOVQ 64(SP), DX
+	JG loop214
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop303Part:
+loop214Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10043,35 +9175,35 @@ loop303Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop303Step3
-	JE loop303Step2
-	JMP loop303Step1
+	JB loop214Step3
+	JE loop214Step2
+	JMP loop214Step1
 
-loop303Request0:
+loop214Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop303Requested0
+	JMP loop214Requested0
 
-loop303Request1:
+loop214Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop303Requested1
+	JMP loop214Requested1
 
-loop303Request2:
+loop214Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop303Requested2
+	JMP loop214Requested2
 
-loop303Request3:
+loop214Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow305
+	JE sameWindow215
 	ADDQ $0x00007000, DX
 
-sameWindow305:
-	JMP loop303Requested3
+sameWindow215:
+	JMP loop214Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -10086,17 +9218,16 @@ pair4:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop306Part
+	JNE loop216Part
 	MOVQ 104(SP), DX
 
-loop306:
+loop216:
 	TESTQ DX, DX
-	JNE loop306Request0
+	JNE loop216Request0
 
-loop306Requested0:
+loop216Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10113,11 +9244,11 @@ loop306Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop306Step1:
+loop216Step1:
 	TESTQ DX, DX
-	JNE loop306Request1
+	JNE loop216Request1
 
-loop306Requested1:
+loop216Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10134,11 +9265,11 @@ loop306Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop306Step2:
+loop216Step2:
 	TESTQ DX, DX
-	JNE loop306Request2
+	JNE loop216Request2
 
-loop306Requested2:
+loop216Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10155,11 +9286,11 @@ loop306Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop306Step3:
+loop216Step3:
 	TESTQ DX, DX
-	JNE loop306Request3
+	JNE loop216Request3
 
-loop306Requested3:
+loop216Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10178,30 +9309,24 @@ loop306Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop306
-	TESTQ DX, DX
-	JE noneRequested307
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested307:
-	MOVQ 64(SP), DX
+	JG loop216
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop306Part:
+loop216Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10211,35 +9336,35 @@ loop306Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop306Step3
-	JE loop306Step2
-	JMP loop306Step1
+	JB loop216Step3
+	JE loop216Step2
+	JMP loop216Step1
 
-loop306Request0:
+loop216Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop306Requested0
+	JMP loop216Requested0
 
-loop306Request1:
+loop216Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop306Requested1
+	JMP loop216Requested1
 
-loop306Request2:
+loop216Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop306Requested2
+	JMP loop216Requested2
 
-loop306Request3:
+loop216Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow308
+	JE sameWindow217
 	ADDQ $0x00007000, DX
 
-sameWindow308:
-	JMP loop306Requested3
+sameWindow217:
+	JMP loop216Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -10256,17 +9381,16 @@ pair5:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop309Part
+	JNE loop218Part
 	MOVQ 104(SP), DX
 
-loop309:
+loop218:
 	TESTQ DX, DX
-	JNE loop309Request0
+	JNE loop218Request0
 
-loop309Requested0:
+loop218Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10286,11 +9410,11 @@ loop309Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop309Step1:
+loop218Step1:
 	TESTQ DX, DX
-	JNE loop309Request1
+	JNE loop218Request1
 
-loop309Requested1:
+loop218Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10312,33 +9436,27 @@ loop309Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop309
-	TESTQ DX, DX
-	JE noneRequested310
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested310:
-	MOVQ 64(SP), DX
+	JG loop218
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop309Part:
+loop218Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -10347,24 +9465,24 @@ loop309Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop309Step1
+	JMP loop218Step1
 
-loop309Request0:
+loop218Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop309Requested0
+	JMP loop218Requested0
 
-loop309Request1:
+loop218Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow311
+	JE sameWindow219
 	ADDQ $0x00007000, DX
 
-sameWindow311:
-	JMP loop309Requested1
+sameWindow219:
+	JMP loop218Requested1
 
 pair6:
 	// 6 rows × 32 columns.
@@ -10383,17 +9501,16 @@ pair6:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop312Part
+	JNE loop220Part
 	MOVQ 104(SP), DX
 
-loop312:
+loop220:
 	TESTQ DX, DX
-	JNE loop312Request0
+	JNE loop220Request0
 
-loop312Requested0:
+loop220Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10416,11 +9533,11 @@ loop312Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop312Step1:
+loop220Step1:
 	TESTQ DX, DX
-	JNE loop312Request1
+	JNE loop220Request1
 
-loop312Requested1:
+loop220Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10445,36 +9562,30 @@ loop312Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop312
-	TESTQ DX, DX
-	JE noneRequested313
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested313:
-	MOVQ 64(SP), DX
+	JG loop220
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop312Part:
+loop220Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -10483,24 +9594,24 @@ loop312Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop312Step1
+	JMP loop220Step1
 
-loop312Request0:
+loop220Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop312Requested0
+	JMP loop220Requested0
 
-loop312Request1:
+loop220Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow314
+	JE sameWindow221
 	ADDQ $0x00007000, DX
 
-sameWindow314:
-	JMP loop312Requested1
+sameWindow221:
+	JMP loop220Requested1
 
 pair7:
 	// 7 rows × 32 columns.
@@ -10523,17 +9634,16 @@ pair7:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop315Part
+	JNE loop222Part
 	MOVQ 104(SP), DX
 
-loop315:
+loop222:
 	TESTQ DX, DX
-	JNE loop315Request0
+	JNE loop222Request0
 
-loop315Requested0:
+loop222Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10559,11 +9669,11 @@ loop315Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop315Step1:
+loop222Step1:
 	TESTQ DX, DX
-	JNE loop315Request1
+	JNE loop222Request1
 
-loop315Requested1:
+loop222Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10589,11 +9699,11 @@ loop315Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop315Step2:
+loop222Step2:
 	TESTQ DX, DX
-	JNE loop315Request2
+	JNE loop222Request2
 
-loop315Requested2:
+loop222Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10619,11 +9729,11 @@ loop315Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop315Step3:
+loop222Step3:
 	TESTQ DX, DX
-	JNE loop315Request3
+	JNE loop222Request3
 
-loop315Requested3:
+loop222Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10652,39 +9762,33 @@ loop315Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop315
-	TESTQ DX, DX
-	JE noneRequested316
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested316:
-	MOVQ 64(SP), DX
+	JG loop222
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000007, DX
+	ADDQ AX, DI
+	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop315Part:
+loop222Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10695,35 +9799,35 @@ loop315Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop315Step3
-	JE loop315Step2
-	JMP loop315Step1
+	JB loop222Step3
+	JE loop222Step2
+	JMP loop222Step1
 
-loop315Request0:
+loop222Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop315Requested0
+	JMP loop222Requested0
 
-loop315Request1:
+loop222Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop315Requested1
+	JMP loop222Requested1
 
-loop315Request2:
+loop222Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop315Requested2
+	JMP loop222Requested2
 
-loop315Request3:
+loop222Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow317
+	JE sameWindow223
 	ADDQ $0x00007000, DX
 
-sameWindow317:
-	JMP loop315Requested3
+sameWindow223:
+	JMP loop222Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -10748,17 +9852,16 @@ pair8:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop318Part
+	JNE loop224Part
 	MOVQ 104(SP), DX
 
-loop318:
+loop224:
 	TESTQ DX, DX
-	JNE loop318Request0
+	JNE loop224Request0
 
-loop318Requested0:
+loop224Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10787,11 +9890,11 @@ loop318Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop318Step1:
+loop224Step1:
 	TESTQ DX, DX
-	JNE loop318Request1
+	JNE loop224Request1
 
-loop318Requested1:
+loop224Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10820,11 +9923,11 @@ loop318Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop318Step2:
+loop224Step2:
 	TESTQ DX, DX
-	JNE loop318Request2
+	JNE loop224Request2
 
-loop318Requested2:
+loop224Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10853,11 +9956,11 @@ loop318Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop318Step3:
+loop224Step3:
 	TESTQ DX, DX
-	JNE loop318Request3
+	JNE loop224Request3
 
-loop318Requested3:
+loop224Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10889,42 +9992,36 @@ loop318Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop318
-	TESTQ DX, DX
-	JE noneRequested319
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested319:
-	MOVQ 64(SP), DX
+	JG loop224
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000008, DX
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop318Part:
+loop224Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10935,35 +10032,35 @@ loop318Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop318Step3
-	JE loop318Step2
-	JMP loop318Step1
+	JB loop224Step3
+	JE loop224Step2
+	JMP loop224Step1
 
-loop318Request0:
+loop224Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop318Requested0
+	JMP loop224Requested0
 
-loop318Request1:
+loop224Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop318Requested1
+	JMP loop224Requested1
 
-loop318Request2:
+loop224Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop318Requested2
+	JMP loop224Requested2
 
-loop318Request3:
+loop224Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow320
+	JE sameWindow225
 	ADDQ $0x00007000, DX
 
-sameWindow320:
-	JMP loop318Requested3
+sameWindow225:
+	JMP loop224Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -10998,17 +10095,16 @@ pair12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop321Part
+	JNE loop226Part
 	MOVQ 104(SP), DX
 
-loop321:
+loop226:
 	TESTQ DX, DX
-	JNE loop321Request0
+	JNE loop226Request0
 
-loop321Requested0:
+loop226Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -11049,11 +10145,11 @@ loop321Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop321Step1:
+loop226Step1:
 	TESTQ DX, DX
-	JNE loop321Request1
+	JNE loop226Request1
 
-loop321Requested1:
+loop226Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -11094,11 +10190,11 @@ loop321Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop321Step2:
+loop226Step2:
 	TESTQ DX, DX
-	JNE loop321Request2
+	JNE loop226Request2
 
-loop321Requested2:
+loop226Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -11139,11 +10235,11 @@ loop321Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop321Step3:
+loop226Step3:
 	TESTQ DX, DX
-	JNE loop321Request3
+	JNE loop226Request3
 
-loop321Requested3:
+loop226Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -11188,54 +10284,48 @@ loop321Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop321
-	TESTQ DX, DX
-	JE noneRequested322
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested322:
-	MOVQ 64(SP), DX
+	JG loop226
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z2, (DI)
 	VMOVUPS Z3, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z4, (DI)
 	VMOVUPS Z5, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z6, (DI)
 	VMOVUPS Z7, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x0000000c, DX
+	ADDQ AX, DI
+	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop321Part:
+loop226Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11247,87 +10337,93 @@ loop321Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop321Step3
-	JE loop321Step2
-	JMP loop321Step1
+	JB loop226Step3
+	JE loop226Step2
+	JMP loop226Step1
 
-loop321Request0:
+loop226Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop321Requested0
+	JMP loop226Requested0
 
-loop321Request1:
+loop226Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop321Requested1
+	JMP loop226Requested1
 
-loop321Request2:
+loop226Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop321Requested2
+	JMP loop226Requested2
 
-loop321Request3:
+loop226Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow323
+	JE sameWindow227
 	ADDQ $0x00007000, DX
 
-sameWindow323:
-	JMP loop321Requested3
+sameWindow227:
+	JMP loop226Requested3
 
 pairDone:
-	IMUL3Q $0x00000002, DX, R12
+	TESTQ DX, DX
+	JE noneRequested228
+	MOVQ DX, 96(SP)
+	MOVQ $+0, 104(SP)
+
+noneRequested228:
+	IMUL3Q $0x00000002, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd327
+	JE dueEnd232
 	SUBQ R12, (AX)
-	JG dueEnd327
+	JG dueEnd232
 
-dueRow324:
+dueRow229:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun328:
+dueRun233:
 	CMPQ 24(BX), $0x00
-	JNE dueFound325
+	JNE dueFound230
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun328
+	JNE dueRun233
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd327
+	JMP dueEnd232
 
-dueFound325:
+dueFound230:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters329
+	JNE sameQuarters234
 	ADDQ 32(BX), CX
 
-sameQuarters329:
+sameQuarters234:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine326:
+dueLine231:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine326
+	JNE dueLine231
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow324
+	JLE dueRow229
 
-dueEnd327:
-	SUBQ DX, 80(SP)
+dueEnd232:
+	SUBQ R11, 80(SP)
 	JE pairNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
 	JMP pairRows
@@ -11349,28 +10445,29 @@ single:
 	MOVQ CX, 80(SP)
 
 singleRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0f
+	MOVQ 40(SP), BX
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x0f
 	JGE single8
-	CMPQ CX, $0x0d
+	CMPQ R12, $0x0d
 	JGE single7
-	CMPQ CX, $0x0b
+	CMPQ R12, $0x0b
 	JGE single6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE single5
-	CMPQ CX, $0x08
+	CMPQ R12, $0x08
 	JGE single8
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE single7
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE single6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE single5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE single4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE single3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE single2
 	JMP singleNext
 
@@ -11379,46 +10476,45 @@ single2:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop330Part
+	JNE loop235Part
 
-loop330:
+loop235:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop330Step1:
+loop235Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop330Step2:
+loop235Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop330Step3:
+loop235Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop330
-	MOVQ 64(SP), DX
+	JG loop235
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop330Part:
+loop235Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11426,9 +10522,9 @@ loop330Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop330Step3
-	JE loop330Step2
-	JMP loop330Step1
+	JB loop235Step3
+	JE loop235Step2
+	JMP loop235Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -11436,33 +10532,32 @@ single3:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop331Part
+	JNE loop236Part
 
-loop331:
+loop236:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop331Step1:
+loop236Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop331Step2:
+loop236Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop331Step3:
+loop236Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11470,18 +10565,18 @@ loop331Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop331
-	MOVQ 64(SP), DX
+	JG loop236
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop331Part:
+loop236Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11489,9 +10584,9 @@ loop331Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop331Step3
-	JE loop331Step2
-	JMP loop331Step1
+	JB loop236Step3
+	JE loop236Step2
+	JMP loop236Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -11502,12 +10597,11 @@ single4:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop332Part
+	JNE loop237Part
 
-loop332:
+loop237:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11515,7 +10609,7 @@ loop332:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop332Step1:
+loop237Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11523,7 +10617,7 @@ loop332Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop332Step2:
+loop237Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11531,7 +10625,7 @@ loop332Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop332Step3:
+loop237Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11541,20 +10635,20 @@ loop332Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop332
-	MOVQ 64(SP), DX
+	JG loop237
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop332Part:
+loop237Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11563,9 +10657,9 @@ loop332Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop332Step3
-	JE loop332Step2
-	JMP loop332Step1
+	JB loop237Step3
+	JE loop237Step2
+	JMP loop237Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -11577,12 +10671,11 @@ single5:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop333Part
+	JNE loop238Part
 
-loop333:
+loop238:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11591,7 +10684,7 @@ loop333:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop333Step1:
+loop238Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11600,7 +10693,7 @@ loop333Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop333Step2:
+loop238Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11609,7 +10702,7 @@ loop333Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop333Step3:
+loop238Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11620,22 +10713,22 @@ loop333Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop333
-	MOVQ 64(SP), DX
+	JG loop238
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop333Part:
+loop238Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11644,9 +10737,9 @@ loop333Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop333Step3
-	JE loop333Step2
-	JMP loop333Step1
+	JB loop238Step3
+	JE loop238Step2
+	JMP loop238Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -11659,12 +10752,11 @@ single6:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop334Part
+	JNE loop239Part
 
-loop334:
+loop239:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11674,7 +10766,7 @@ loop334:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop334Step1:
+loop239Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11684,7 +10776,7 @@ loop334Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop334Step2:
+loop239Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11694,7 +10786,7 @@ loop334Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop334Step3:
+loop239Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11706,24 +10798,24 @@ loop334Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop334
-	MOVQ 64(SP), DX
+	JG loop239
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop334Part:
+loop239Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11732,9 +10824,9 @@ loop334Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop334Step3
-	JE loop334Step2
-	JMP loop334Step1
+	JB loop239Step3
+	JE loop239Step2
+	JMP loop239Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -11750,12 +10842,11 @@ single7:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop335Part
+	JNE loop240Part
 
-loop335:
+loop240:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11766,7 +10857,7 @@ loop335:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop335Step1:
+loop240Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11777,7 +10868,7 @@ loop335Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop335Step2:
+loop240Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11788,7 +10879,7 @@ loop335Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop335Step3:
+loop240Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11802,26 +10893,26 @@ loop335Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop335
-	MOVQ 64(SP), DX
+	JG loop240
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000007, DX
+	ADDQ AX, DI
+	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop335Part:
+loop240Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11831,9 +10922,9 @@ loop335Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop335Step3
-	JE loop335Step2
-	JMP loop335Step1
+	JB loop240Step3
+	JE loop240Step2
+	JMP loop240Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -11850,12 +10941,11 @@ single8:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop336Part
+	JNE loop241Part
 
-loop336:
+loop241:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11867,7 +10957,7 @@ loop336:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop336Step1:
+loop241Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11879,7 +10969,7 @@ loop336Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop336Step2:
+loop241Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11891,7 +10981,7 @@ loop336Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop336Step3:
+loop241Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11906,28 +10996,28 @@ loop336Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop336
-	MOVQ 64(SP), DX
+	JG loop241
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z23, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000008, DX
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop336Part:
+loop241Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11937,61 +11027,61 @@ loop336Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop336Step3
-	JE loop336Step2
-	JMP loop336Step1
+	JB loop241Step3
+	JE loop241Step2
+	JMP loop241Step1
 
 singleDone:
-	IMUL3Q $0x00000001, DX, R12
+	IMUL3Q $0x00000001, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd340
+	JE dueEnd245
 	SUBQ R12, (AX)
-	JG dueEnd340
+	JG dueEnd245
 
-dueRow337:
+dueRow242:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun341:
+dueRun246:
 	CMPQ 24(BX), $0x00
-	JNE dueFound338
+	JNE dueFound243
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun341
+	JNE dueRun246
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd340
+	JMP dueEnd245
 
-dueFound338:
+dueFound243:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters342
+	JNE sameQuarters247
 	ADDQ 32(BX), CX
 
-sameQuarters342:
+sameQuarters247:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine339:
+dueLine244:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine339
+	JNE dueLine244
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow337
+	JLE dueRow242
 
-dueEnd340:
-	SUBQ DX, 80(SP)
+dueEnd245:
+	SUBQ R11, 80(SP)
 	JE singleNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
 	JMP singleRows
@@ -12026,24 +11116,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used343
+	JE used248
 	LEAQ zeros<>+0(SB), AX
 
-used343:
+used248:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors345
+	JNE noFactors250
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors344
+	JNE factors249
 
-noFactors345:
+noFactors250:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors344:
+factors249:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), AX
 	MOVQ AX, 88(SP)
@@ -12057,7 +11147,7 @@ factors344:
 	MOVQ 32(BX), AX
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer346
+	JE noPointer251
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -12067,15 +11157,15 @@ factors344:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer346:
+noPointer251:
 	CMPQ 72(SP), $0x06
-	JLE quads347
+	JLE quads252
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads347:
+quads252:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -12089,36 +11179,38 @@ quad:
 	MOVQ AX, 8(SP)
 
 quadRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0b
+	MOVQ 40(SP), BX
+	LEAQ (BX)(R8*1), R11
+	XORQ DX, DX
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun253
+	MOVQ DI, AX
+	MOVQ 64(SP), DX
+
+begun253:
+	MOVQ 8(SP), CX
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x0b
 	JGE quad6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE quad5
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE quad4
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE quad6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE quad5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE quad4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE quad3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE quad2
 	JMP quadNext
 
 quad2:
 	// 2 rows × 64 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun348
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun348:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12131,18 +11223,16 @@ begun348:
 	VMULPS 128(AX), Z12, Z22
 	VMULPS 192(AX), Z12, Z23
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop349Part
+	JNE loop254Part
 	MOVQ 104(SP), DX
 
-loop349:
+loop254:
 	TESTQ DX, DX
-	JNE loop349Request0
+	JNE loop254Request0
 
-loop349Requested0:
+loop254Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12160,11 +11250,11 @@ loop349Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop349Step1:
+loop254Step1:
 	TESTQ DX, DX
-	JNE loop349Request1
+	JNE loop254Request1
 
-loop349Requested1:
+loop254Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12182,11 +11272,11 @@ loop349Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop349Step2:
+loop254Step2:
 	TESTQ DX, DX
-	JNE loop349Request2
+	JNE loop254Request2
 
-loop349Requested2:
+loop254Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12204,11 +11294,11 @@ loop349Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop349Step3:
+loop254Step3:
 	TESTQ DX, DX
-	JNE loop349Request3
+	JNE loop254Request3
 
-loop349Requested3:
+loop254Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12227,28 +11317,22 @@ loop349Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop349
-	TESTQ DX, DX
-	JE noneRequested350
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested350:
-	MOVQ 64(SP), DX
+	JG loop254
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop349Part:
+loop254Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12257,55 +11341,46 @@ loop349Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop349Step3
-	JE loop349Step2
-	JMP loop349Step1
+	JB loop254Step3
+	JE loop254Step2
+	JMP loop254Step1
 
-loop349Request0:
+loop254Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop349Requested0
+	JMP loop254Requested0
 
-loop349Request1:
+loop254Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop349Requested1
+	JMP loop254Requested1
 
-loop349Request2:
+loop254Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop349Requested2
+	JMP loop254Requested2
 
-loop349Request3:
+loop254Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow351
+	JE sameWindow255
 	ADDQ $0x00007000, DX
 
-sameWindow351:
-	JMP loop349Requested3
+sameWindow255:
+	JMP loop254Requested3
 
 quad3:
 	// 3 rows × 64 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun352
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun352:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12324,18 +11399,16 @@ begun352:
 	VMULPS 128(AX), Z12, Z26
 	VMULPS 192(AX), Z12, Z27
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop353Part
+	JNE loop256Part
 	MOVQ 104(SP), DX
 
-loop353:
+loop256:
 	TESTQ DX, DX
-	JNE loop353Request0
+	JNE loop256Request0
 
-loop353Requested0:
+loop256Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12358,11 +11431,11 @@ loop353Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop353Step1:
+loop256Step1:
 	TESTQ DX, DX
-	JNE loop353Request1
+	JNE loop256Request1
 
-loop353Requested1:
+loop256Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12386,33 +11459,27 @@ loop353Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop353
-	TESTQ DX, DX
-	JE noneRequested354
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested354:
-	MOVQ 64(SP), DX
+	JG loop256
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop353Part:
+loop256Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12420,39 +11487,30 @@ loop353Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop353Step1
+	JMP loop256Step1
 
-loop353Request0:
+loop256Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop353Requested0
+	JMP loop256Requested0
 
-loop353Request1:
+loop256Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow355
+	JE sameWindow257
 	ADDQ $0x00007000, DX
 
-sameWindow355:
-	JMP loop353Requested1
+sameWindow257:
+	JMP loop256Requested1
 
 quad4:
 	// 4 rows × 64 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun356
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun356:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12479,18 +11537,16 @@ begun356:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop357Part
+	JNE loop258Part
 	MOVQ 104(SP), DX
 
-loop357:
+loop258:
 	TESTQ DX, DX
-	JNE loop357Request0
+	JNE loop258Request0
 
-loop357Requested0:
+loop258Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12518,11 +11574,11 @@ loop357Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop357Step1:
+loop258Step1:
 	TESTQ DX, DX
-	JNE loop357Request1
+	JNE loop258Request1
 
-loop357Requested1:
+loop258Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12552,38 +11608,32 @@ loop357Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop357
-	TESTQ DX, DX
-	JE noneRequested358
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested358:
-	MOVQ 64(SP), DX
+	JG loop258
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop357Part:
+loop258Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12592,39 +11642,30 @@ loop357Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop357Step1
+	JMP loop258Step1
 
-loop357Request0:
+loop258Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop357Requested0
+	JMP loop258Requested0
 
-loop357Request1:
+loop258Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow359
+	JE sameWindow259
 	ADDQ $0x00007000, DX
 
-sameWindow359:
-	JMP loop357Requested1
+sameWindow259:
+	JMP loop258Requested1
 
 quad5:
 	// 5 rows × 64 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun360
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun360:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12657,18 +11698,16 @@ begun360:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop361Part
+	JNE loop260Part
 	MOVQ 104(SP), DX
 
-loop361:
+loop260:
 	TESTQ DX, DX
-	JNE loop361Request0
+	JNE loop260Request0
 
-loop361Requested0:
+loop260Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12701,11 +11740,11 @@ loop361Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop361Step1:
+loop260Step1:
 	TESTQ DX, DX
-	JNE loop361Request1
+	JNE loop260Request1
 
-loop361Requested1:
+loop260Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12740,43 +11779,37 @@ loop361Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop361
-	TESTQ DX, DX
-	JE noneRequested362
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested362:
-	MOVQ 64(SP), DX
+	JG loop260
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop361Part:
+loop260Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12785,39 +11818,30 @@ loop361Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop361Step1
+	JMP loop260Step1
 
-loop361Request0:
+loop260Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop361Requested0
+	JMP loop260Requested0
 
-loop361Request1:
+loop260Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow363
+	JE sameWindow261
 	ADDQ $0x00007000, DX
 
-sameWindow363:
-	JMP loop361Requested1
+sameWindow261:
+	JMP loop260Requested1
 
 quad6:
 	// 6 rows × 64 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun364
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun364:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12856,18 +11880,16 @@ begun364:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
-	LEAQ (BX)(R8*1), R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop365Part
+	JNE loop262Part
 	MOVQ 104(SP), DX
 
-loop365:
+loop262:
 	TESTQ DX, DX
-	JNE loop365Request0
+	JNE loop262Request0
 
-loop365Requested0:
+loop262Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12905,11 +11927,11 @@ loop365Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop365Step1:
+loop262Step1:
 	TESTQ DX, DX
-	JNE loop365Request1
+	JNE loop262Request1
 
-loop365Requested1:
+loop262Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12947,11 +11969,11 @@ loop365Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop365Step2:
+loop262Step2:
 	TESTQ DX, DX
-	JNE loop365Request2
+	JNE loop262Request2
 
-loop365Requested2:
+loop262Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12989,11 +12011,11 @@ loop365Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop365Step3:
+loop262Step3:
 	TESTQ DX, DX
-	JNE loop365Request3
+	JNE loop262Request3
 
-loop365Requested3:
+loop262Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -13033,48 +12055,42 @@ loop365Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop365
-	TESTQ DX, DX
-	JE noneRequested366
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested366:
-	MOVQ 64(SP), DX
+	JG loop262
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
 	VMOVUPS Z18, 128(DI)
 	VMOVUPS Z19, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
 	VMOVUPS Z3, 192(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z4, (DI)
 	VMOVUPS Z5, 64(DI)
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop365Part:
+loop262Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13084,52 +12100,58 @@ loop365Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop365Step3
-	JE loop365Step2
-	JMP loop365Step1
+	JB loop262Step3
+	JE loop262Step2
+	JMP loop262Step1
 
-loop365Request0:
+loop262Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop365Requested0
+	JMP loop262Requested0
 
-loop365Request1:
+loop262Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop365Requested1
+	JMP loop262Requested1
 
-loop365Request2:
+loop262Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop365Requested2
+	JMP loop262Requested2
 
-loop365Request3:
+loop262Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow367
+	JE sameWindow263
 	ADDQ $0x00007000, DX
 
-sameWindow367:
-	JMP loop365Requested3
+sameWindow263:
+	JMP loop262Requested3
 
 quadDone:
-	SUBQ DX, 80(SP)
+	TESTQ DX, DX
+	JE noneRequested264
+	MOVQ DX, 96(SP)
+	MOVQ $+0, 104(SP)
+
+noneRequested264:
+	SUBQ R11, 80(SP)
 	JE quadNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
-	IMULQ 24(SP), DX
-	ADDQ DX, 8(SP)
+	IMULQ 24(SP), R11
+	ADDQ R11, 8(SP)
 	JMP quadRows
 
 quadNext:
@@ -13153,46 +12175,47 @@ pair:
 	MOVQ AX, 8(SP)
 
 pairRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
+	MOVQ 40(SP), BX
+	XORQ DX, DX
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun265
+	MOVQ DI, AX
+	MOVQ 64(SP), DX
+
+begun265:
+	MOVQ 8(SP), CX
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x11
 	JGE pair12
-	CMPQ CX, $0x0f
+	CMPQ R12, $0x0f
 	JGE pair8
-	CMPQ CX, $0x0d
+	CMPQ R12, $0x0d
 	JGE pair7
-	CMPQ CX, $0x0c
+	CMPQ R12, $0x0c
 	JGE pair12
-	CMPQ CX, $0x0b
+	CMPQ R12, $0x0b
 	JGE pair6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE pair5
-	CMPQ CX, $0x08
+	CMPQ R12, $0x08
 	JGE pair8
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE pair7
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE pair6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE pair5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE pair4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE pair3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE pair2
 	JMP pairNext
 
 pair2:
 	// 2 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun368
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun368:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13201,17 +12224,16 @@ begun368:
 	VMULPS (AX), Z12, Z18
 	VMULPS 64(AX), Z12, Z19
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop369Part
+	JNE loop266Part
 	MOVQ 104(SP), DX
 
-loop369:
+loop266:
 	TESTQ DX, DX
-	JNE loop369Request0
+	JNE loop266Request0
 
-loop369Requested0:
+loop266Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13222,11 +12244,11 @@ loop369Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop369Step1:
+loop266Step1:
 	TESTQ DX, DX
-	JNE loop369Request1
+	JNE loop266Request1
 
-loop369Requested1:
+loop266Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13237,11 +12259,11 @@ loop369Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop369Step2:
+loop266Step2:
 	TESTQ DX, DX
-	JNE loop369Request2
+	JNE loop266Request2
 
-loop369Requested2:
+loop266Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13252,11 +12274,11 @@ loop369Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop369Step3:
+loop266Step3:
 	TESTQ DX, DX
-	JNE loop369Request3
+	JNE loop266Request3
 
-loop369Requested3:
+loop266Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13268,24 +12290,18 @@ loop369Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop369
-	TESTQ DX, DX
-	JE noneRequested370
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested370:
-	MOVQ 64(SP), DX
+	JG loop266
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop369Part:
+loop266Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13294,47 +12310,38 @@ loop369Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop369Step3
-	JE loop369Step2
-	JMP loop369Step1
+	JB loop266Step3
+	JE loop266Step2
+	JMP loop266Step1
 
-loop369Request0:
+loop266Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop369Requested0
+	JMP loop266Requested0
 
-loop369Request1:
+loop266Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop369Requested1
+	JMP loop266Requested1
 
-loop369Request2:
+loop266Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop369Requested2
+	JMP loop266Requested2
 
-loop369Request3:
+loop266Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow371
+	JE sameWindow267
 	ADDQ $0x00007000, DX
 
-sameWindow371:
-	JMP loop369Requested3
+sameWindow267:
+	JMP loop266Requested3
 
 pair3:
 	// 3 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun372
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun372:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13347,17 +12354,16 @@ begun372:
 	VMULPS (AX), Z12, Z20
 	VMULPS 64(AX), Z12, Z21
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop373Part
+	JNE loop268Part
 	MOVQ 104(SP), DX
 
-loop373:
+loop268:
 	TESTQ DX, DX
-	JNE loop373Request0
+	JNE loop268Request0
 
-loop373Requested0:
+loop268Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13371,11 +12377,11 @@ loop373Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop373Step1:
+loop268Step1:
 	TESTQ DX, DX
-	JNE loop373Request1
+	JNE loop268Request1
 
-loop373Requested1:
+loop268Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13389,11 +12395,11 @@ loop373Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop373Step2:
+loop268Step2:
 	TESTQ DX, DX
-	JNE loop373Request2
+	JNE loop268Request2
 
-loop373Requested2:
+loop268Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13407,11 +12413,11 @@ loop373Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop373Step3:
+loop268Step3:
 	TESTQ DX, DX
-	JNE loop373Request3
+	JNE loop268Request3
 
-loop373Requested3:
+loop268Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13426,27 +12432,21 @@ loop373Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop373
-	TESTQ DX, DX
-	JE noneRequested374
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested374:
-	MOVQ 64(SP), DX
+	JG loop268
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop373Part:
+loop268Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13455,47 +12455,38 @@ loop373Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop373Step3
-	JE loop373Step2
-	JMP loop373Step1
+	JB loop268Step3
+	JE loop268Step2
+	JMP loop268Step1
 
-loop373Request0:
+loop268Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop373Requested0
+	JMP loop268Requested0
 
-loop373Request1:
+loop268Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop373Requested1
+	JMP loop268Requested1
 
-loop373Request2:
+loop268Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop373Requested2
+	JMP loop268Requested2
 
-loop373Request3:
+loop268Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow375
+	JE sameWindow269
 	ADDQ $0x00007000, DX
 
-sameWindow375:
-	JMP loop373Requested3
+sameWindow269:
+	JMP loop268Requested3
 
 pair4:
 	// 4 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun376
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun376:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13514,17 +12505,16 @@ begun376:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop377Part
+	JNE loop270Part
 	MOVQ 104(SP), DX
 
-loop377:
+loop270:
 	TESTQ DX, DX
-	JNE loop377Request0
+	JNE loop270Request0
 
-loop377Requested0:
+loop270Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13541,11 +12531,11 @@ loop377Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop377Step1:
+loop270Step1:
 	TESTQ DX, DX
-	JNE loop377Request1
+	JNE loop270Request1
 
-loop377Requested1:
+loop270Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13562,11 +12552,11 @@ loop377Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop377Step2:
+loop270Step2:
 	TESTQ DX, DX
-	JNE loop377Request2
+	JNE loop270Request2
 
-loop377Requested2:
+loop270Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13583,11 +12573,11 @@ loop377Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop377Step3:
+loop270Step3:
 	TESTQ DX, DX
-	JNE loop377Request3
+	JNE loop270Request3
 
-loop377Requested3:
+loop270Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13606,30 +12596,24 @@ loop377Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop377
-	TESTQ DX, DX
-	JE noneRequested378
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested378:
-	MOVQ 64(SP), DX
+	JG loop270
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop377Part:
+loop270Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13639,47 +12623,38 @@ loop377Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop377Step3
-	JE loop377Step2
-	JMP loop377Step1
+	JB loop270Step3
+	JE loop270Step2
+	JMP loop270Step1
 
-loop377Request0:
+loop270Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop377Requested0
+	JMP loop270Requested0
 
-loop377Request1:
+loop270Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop377Requested1
+	JMP loop270Requested1
 
-loop377Request2:
+loop270Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop377Requested2
+	JMP loop270Requested2
 
-loop377Request3:
+loop270Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow379
+	JE sameWindow271
 	ADDQ $0x00007000, DX
 
-sameWindow379:
-	JMP loop377Requested3
+sameWindow271:
+	JMP loop270Requested3
 
 pair5:
 	// 5 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun380
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun380:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13702,17 +12677,16 @@ begun380:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop381Part
+	JNE loop272Part
 	MOVQ 104(SP), DX
 
-loop381:
+loop272:
 	TESTQ DX, DX
-	JNE loop381Request0
+	JNE loop272Request0
 
-loop381Requested0:
+loop272Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13732,11 +12706,11 @@ loop381Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop381Step1:
+loop272Step1:
 	TESTQ DX, DX
-	JNE loop381Request1
+	JNE loop272Request1
 
-loop381Requested1:
+loop272Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13758,33 +12732,27 @@ loop381Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop381
-	TESTQ DX, DX
-	JE noneRequested382
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested382:
-	MOVQ 64(SP), DX
+	JG loop272
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop381Part:
+loop272Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -13793,36 +12761,27 @@ loop381Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop381Step1
+	JMP loop272Step1
 
-loop381Request0:
+loop272Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop381Requested0
+	JMP loop272Requested0
 
-loop381Request1:
+loop272Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow383
+	JE sameWindow273
 	ADDQ $0x00007000, DX
 
-sameWindow383:
-	JMP loop381Requested1
+sameWindow273:
+	JMP loop272Requested1
 
 pair6:
 	// 6 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun384
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun384:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13849,17 +12808,16 @@ begun384:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop385Part
+	JNE loop274Part
 	MOVQ 104(SP), DX
 
-loop385:
+loop274:
 	TESTQ DX, DX
-	JNE loop385Request0
+	JNE loop274Request0
 
-loop385Requested0:
+loop274Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13882,11 +12840,11 @@ loop385Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop385Step1:
+loop274Step1:
 	TESTQ DX, DX
-	JNE loop385Request1
+	JNE loop274Request1
 
-loop385Requested1:
+loop274Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13911,36 +12869,30 @@ loop385Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop385
-	TESTQ DX, DX
-	JE noneRequested386
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested386:
-	MOVQ 64(SP), DX
+	JG loop274
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop385Part:
+loop274Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -13949,36 +12901,27 @@ loop385Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop385Step1
+	JMP loop274Step1
 
-loop385Request0:
+loop274Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop385Requested0
+	JMP loop274Requested0
 
-loop385Request1:
+loop274Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow387
+	JE sameWindow275
 	ADDQ $0x00007000, DX
 
-sameWindow387:
-	JMP loop385Requested1
+sameWindow275:
+	JMP loop274Requested1
 
 pair7:
 	// 7 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun388
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun388:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -14011,17 +12954,16 @@ begun388:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop389Part
+	JNE loop276Part
 	MOVQ 104(SP), DX
 
-loop389:
+loop276:
 	TESTQ DX, DX
-	JNE loop389Request0
+	JNE loop276Request0
 
-loop389Requested0:
+loop276Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14047,11 +12989,11 @@ loop389Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop389Step1:
+loop276Step1:
 	TESTQ DX, DX
-	JNE loop389Request1
+	JNE loop276Request1
 
-loop389Requested1:
+loop276Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14077,11 +13019,11 @@ loop389Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop389Step2:
+loop276Step2:
 	TESTQ DX, DX
-	JNE loop389Request2
+	JNE loop276Request2
 
-loop389Requested2:
+loop276Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14107,11 +13049,11 @@ loop389Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop389Step3:
+loop276Step3:
 	TESTQ DX, DX
-	JNE loop389Request3
+	JNE loop276Request3
 
-loop389Requested3:
+loop276Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14140,39 +13082,33 @@ loop389Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop389
-	TESTQ DX, DX
-	JE noneRequested390
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested390:
-	MOVQ 64(SP), DX
+	JG loop276
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000007, DX
+	ADDQ AX, DI
+	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop389Part:
+loop276Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14183,47 +13119,38 @@ loop389Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop389Step3
-	JE loop389Step2
-	JMP loop389Step1
+	JB loop276Step3
+	JE loop276Step2
+	JMP loop276Step1
 
-loop389Request0:
+loop276Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop389Requested0
+	JMP loop276Requested0
 
-loop389Request1:
+loop276Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop389Requested1
+	JMP loop276Requested1
 
-loop389Request2:
+loop276Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop389Requested2
+	JMP loop276Requested2
 
-loop389Request3:
+loop276Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow391
+	JE sameWindow277
 	ADDQ $0x00007000, DX
 
-sameWindow391:
-	JMP loop389Requested3
+sameWindow277:
+	JMP loop276Requested3
 
 pair8:
 	// 8 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun392
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun392:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -14260,17 +13187,16 @@ begun392:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop393Part
+	JNE loop278Part
 	MOVQ 104(SP), DX
 
-loop393:
+loop278:
 	TESTQ DX, DX
-	JNE loop393Request0
+	JNE loop278Request0
 
-loop393Requested0:
+loop278Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14299,11 +13225,11 @@ loop393Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop393Step1:
+loop278Step1:
 	TESTQ DX, DX
-	JNE loop393Request1
+	JNE loop278Request1
 
-loop393Requested1:
+loop278Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14332,11 +13258,11 @@ loop393Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop393Step2:
+loop278Step2:
 	TESTQ DX, DX
-	JNE loop393Request2
+	JNE loop278Request2
 
-loop393Requested2:
+loop278Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14365,11 +13291,11 @@ loop393Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop393Step3:
+loop278Step3:
 	TESTQ DX, DX
-	JNE loop393Request3
+	JNE loop278Request3
 
-loop393Requested3:
+loop278Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14401,42 +13327,36 @@ loop393Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop393
-	TESTQ DX, DX
-	JE noneRequested394
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested394:
-	MOVQ 64(SP), DX
+	JG loop278
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x00000008, DX
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop393Part:
+loop278Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14447,47 +13367,38 @@ loop393Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop393Step3
-	JE loop393Step2
-	JMP loop393Step1
+	JB loop278Step3
+	JE loop278Step2
+	JMP loop278Step1
 
-loop393Request0:
+loop278Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop393Requested0
+	JMP loop278Requested0
 
-loop393Request1:
+loop278Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop393Requested1
+	JMP loop278Requested1
 
-loop393Request2:
+loop278Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop393Requested2
+	JMP loop278Requested2
 
-loop393Request3:
+loop278Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow395
+	JE sameWindow279
 	ADDQ $0x00007000, DX
 
-sameWindow395:
-	JMP loop393Requested3
+sameWindow279:
+	JMP loop278Requested3
 
 pair12:
 	// 12 rows × 32 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun396
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun396:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -14542,17 +13453,16 @@ begun396:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop397Part
+	JNE loop280Part
 	MOVQ 104(SP), DX
 
-loop397:
+loop280:
 	TESTQ DX, DX
-	JNE loop397Request0
+	JNE loop280Request0
 
-loop397Requested0:
+loop280Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14593,11 +13503,11 @@ loop397Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop397Step1:
+loop280Step1:
 	TESTQ DX, DX
-	JNE loop397Request1
+	JNE loop280Request1
 
-loop397Requested1:
+loop280Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14638,11 +13548,11 @@ loop397Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop397Step2:
+loop280Step2:
 	TESTQ DX, DX
-	JNE loop397Request2
+	JNE loop280Request2
 
-loop397Requested2:
+loop280Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14683,11 +13593,11 @@ loop397Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop397Step3:
+loop280Step3:
 	TESTQ DX, DX
-	JNE loop397Request3
+	JNE loop280Request3
 
-loop397Requested3:
+loop280Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14732,54 +13642,48 @@ loop397Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop397
-	TESTQ DX, DX
-	JE noneRequested398
-	MOVQ DX, 96(SP)
-	MOVQ $+0, 104(SP)
-
-noneRequested398:
-	MOVQ 64(SP), DX
+	JG loop280
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z30, (DI)
 	VMOVUPS Z31, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z2, (DI)
 	VMOVUPS Z3, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z4, (DI)
 	VMOVUPS Z5, 64(DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z6, (DI)
 	VMOVUPS Z7, 64(DI)
-	ADDQ DX, DI
-	MOVQ $0x0000000c, DX
+	ADDQ AX, DI
+	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop397Part:
+loop280Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14791,44 +13695,50 @@ loop397Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop397Step3
-	JE loop397Step2
-	JMP loop397Step1
+	JB loop280Step3
+	JE loop280Step2
+	JMP loop280Step1
 
-loop397Request0:
+loop280Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop397Requested0
+	JMP loop280Requested0
 
-loop397Request1:
+loop280Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop397Requested1
+	JMP loop280Requested1
 
-loop397Request2:
+loop280Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop397Requested2
+	JMP loop280Requested2
 
-loop397Request3:
+loop280Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow399
+	JE sameWindow281
 	ADDQ $0x00007000, DX
 
-sameWindow399:
-	JMP loop397Requested3
+sameWindow281:
+	JMP loop280Requested3
 
 pairDone:
-	SUBQ DX, 80(SP)
+	TESTQ DX, DX
+	JE noneRequested282
+	MOVQ DX, 96(SP)
+	MOVQ $+0, 104(SP)
+
+noneRequested282:
+	SUBQ R11, 80(SP)
 	JE pairNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
-	IMULQ 24(SP), DX
-	ADDQ DX, 8(SP)
+	IMULQ 24(SP), R11
+	ADDQ R11, 8(SP)
 	JMP pairRows
 
 pairNext:
@@ -14850,92 +13760,92 @@ single:
 	MOVQ AX, 8(SP)
 
 singleRows:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
+	MOVQ 40(SP), BX
+	XORQ DX, DX
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun283
+	MOVQ DI, AX
+	MOVQ 64(SP), DX
+
+begun283:
+	MOVQ 8(SP), CX
+	MOVQ 80(SP), R12
+	CMPQ R12, $0x11
 	JGE single12
-	CMPQ CX, $0x0f
+	CMPQ R12, $0x0f
 	JGE single8
-	CMPQ CX, $0x0d
+	CMPQ R12, $0x0d
 	JGE single7
-	CMPQ CX, $0x0c
+	CMPQ R12, $0x0c
 	JGE single12
-	CMPQ CX, $0x0b
+	CMPQ R12, $0x0b
 	JGE single6
-	CMPQ CX, $0x09
+	CMPQ R12, $0x09
 	JGE single5
-	CMPQ CX, $0x08
+	CMPQ R12, $0x08
 	JGE single8
-	CMPQ CX, $0x07
+	CMPQ R12, $0x07
 	JGE single7
-	CMPQ CX, $0x06
+	CMPQ R12, $0x06
 	JGE single6
-	CMPQ CX, $0x05
+	CMPQ R12, $0x05
 	JGE single5
-	CMPQ CX, $0x04
+	CMPQ R12, $0x04
 	JGE single4
-	CMPQ CX, $0x03
+	CMPQ R12, $0x03
 	JGE single3
-	CMPQ CX, $0x02
+	CMPQ R12, $0x02
 	JGE single2
 	JMP singleNext
 
 single2:
 	// 2 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun400
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun400:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
 	VBROADCASTSS 4(CX), Z12
 	VMULPS (AX), Z12, Z17
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop401Part
+	JNE loop284Part
 
-loop401:
+loop284:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop401Step1:
+loop284Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop401Step2:
+loop284Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop401Step3:
+loop284Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop401
-	MOVQ 64(SP), DX
+	JG loop284
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000002, DX
+	ADDQ AX, DI
+	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop401Part:
+loop284Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14943,21 +13853,12 @@ loop401Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop401Step3
-	JE loop401Step2
-	JMP loop401Step1
+	JB loop284Step3
+	JE loop284Step2
+	JMP loop284Step1
 
 single3:
 	// 3 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun402
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun402:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -14967,33 +13868,32 @@ begun402:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS (AX), Z12, Z18
 	MOVQ SI, AX
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop403Part
+	JNE loop285Part
 
-loop403:
+loop285:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop403Step1:
+loop285Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop403Step2:
+loop285Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop403Step3:
+loop285Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15001,18 +13901,18 @@ loop403Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop403
-	MOVQ 64(SP), DX
+	JG loop285
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000003, DX
+	ADDQ AX, DI
+	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop403Part:
+loop285Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15020,21 +13920,12 @@ loop403Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop403Step3
-	JE loop403Step2
-	JMP loop403Step1
+	JB loop285Step3
+	JE loop285Step2
+	JMP loop285Step1
 
 single4:
 	// 4 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun404
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun404:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15049,12 +13940,11 @@ begun404:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop405Part
+	JNE loop286Part
 
-loop405:
+loop286:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15062,7 +13952,7 @@ loop405:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop405Step1:
+loop286Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15070,7 +13960,7 @@ loop405Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop405Step2:
+loop286Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15078,7 +13968,7 @@ loop405Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop405Step3:
+loop286Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15088,20 +13978,20 @@ loop405Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop405
-	MOVQ 64(SP), DX
+	JG loop286
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000004, DX
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop405Part:
+loop286Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15110,21 +14000,12 @@ loop405Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop405Step3
-	JE loop405Step2
-	JMP loop405Step1
+	JB loop286Step3
+	JE loop286Step2
+	JMP loop286Step1
 
 single5:
 	// 5 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun406
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun406:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15142,12 +14023,11 @@ begun406:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop407Part
+	JNE loop287Part
 
-loop407:
+loop287:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15156,7 +14036,7 @@ loop407:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop407Step1:
+loop287Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15165,7 +14045,7 @@ loop407Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop407Step2:
+loop287Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15174,7 +14054,7 @@ loop407Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop407Step3:
+loop287Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15185,22 +14065,22 @@ loop407Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop407
-	MOVQ 64(SP), DX
+	JG loop287
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000005, DX
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop407Part:
+loop287Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15209,21 +14089,12 @@ loop407Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop407Step3
-	JE loop407Step2
-	JMP loop407Step1
+	JB loop287Step3
+	JE loop287Step2
+	JMP loop287Step1
 
 single6:
 	// 6 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun408
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun408:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15244,12 +14115,11 @@ begun408:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop409Part
+	JNE loop288Part
 
-loop409:
+loop288:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15259,7 +14129,7 @@ loop409:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop409Step1:
+loop288Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15269,7 +14139,7 @@ loop409Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop409Step2:
+loop288Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15279,7 +14149,7 @@ loop409Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop409Step3:
+loop288Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15291,24 +14161,24 @@ loop409Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop409
-	MOVQ 64(SP), DX
+	JG loop288
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000006, DX
+	ADDQ AX, DI
+	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop409Part:
+loop288Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15317,21 +14187,12 @@ loop409Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop409Step3
-	JE loop409Step2
-	JMP loop409Step1
+	JB loop288Step3
+	JE loop288Step2
+	JMP loop288Step1
 
 single7:
 	// 7 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun410
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun410:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15357,12 +14218,11 @@ begun410:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop411Part
+	JNE loop289Part
 
-loop411:
+loop289:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15373,7 +14233,7 @@ loop411:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop411Step1:
+loop289Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15384,7 +14244,7 @@ loop411Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop411Step2:
+loop289Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15395,7 +14255,7 @@ loop411Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop411Step3:
+loop289Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15409,26 +14269,26 @@ loop411Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop411
-	MOVQ 64(SP), DX
+	JG loop289
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000007, DX
+	ADDQ AX, DI
+	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop411Part:
+loop289Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15438,21 +14298,12 @@ loop411Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop411Step3
-	JE loop411Step2
-	JMP loop411Step1
+	JB loop289Step3
+	JE loop289Step2
+	JMP loop289Step1
 
 single8:
 	// 8 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun412
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun412:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15481,12 +14332,11 @@ begun412:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop413Part
+	JNE loop290Part
 
-loop413:
+loop290:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15498,7 +14348,7 @@ loop413:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop413Step1:
+loop290Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15510,7 +14360,7 @@ loop413Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop413Step2:
+loop290Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15522,7 +14372,7 @@ loop413Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop413Step3:
+loop290Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15537,28 +14387,28 @@ loop413Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop413
-	MOVQ 64(SP), DX
+	JG loop290
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z23, (DI)
-	ADDQ DX, DI
-	MOVQ $0x00000008, DX
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop413Part:
+loop290Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15568,21 +14418,12 @@ loop413Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop413Step3
-	JE loop413Step2
-	JMP loop413Step1
+	JB loop290Step3
+	JE loop290Step2
+	JMP loop290Step1
 
 single12:
 	// 12 rows × 16 columns.
-	XORQ DX, DX
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun414
-	MOVQ DI, AX
-	MOVQ 64(SP), DX
-
-begun414:
-	MOVQ 8(SP), CX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ DX, AX
@@ -15625,12 +14466,11 @@ begun414:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 40(SP), BX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop415Part
+	JNE loop291Part
 
-loop415:
+loop291:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15646,7 +14486,7 @@ loop415:
 	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
 
-loop415Step1:
+loop291Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15662,7 +14502,7 @@ loop415Step1:
 	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
 
-loop415Step2:
+loop291Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15678,7 +14518,7 @@ loop415Step2:
 	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
 
-loop415Step3:
+loop291Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15698,36 +14538,36 @@ loop415Step3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop415
-	MOVQ 64(SP), DX
+	JG loop291
+	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z17, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z19, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z20, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z21, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z22, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z23, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z24, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z25, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z26, (DI)
-	ADDQ DX, DI
+	ADDQ AX, DI
 	VMOVUPS Z27, (DI)
-	ADDQ DX, DI
-	MOVQ $0x0000000c, DX
+	ADDQ AX, DI
+	MOVQ $0x0000000c, R11
 	JMP singleDone
 
-loop415Part:
+loop291Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15738,18 +14578,18 @@ loop415Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop415Step3
-	JE loop415Step2
-	JMP loop415Step1
+	JB loop291Step3
+	JE loop291Step2
+	JMP loop291Step1
 
 singleDone:
-	SUBQ DX, 80(SP)
+	SUBQ R11, 80(SP)
 	JE singleNext
-	MOVQ DX, AX
+	MOVQ R11, AX
 	IMULQ R9, AX
 	ADDQ AX, SI
-	IMULQ 24(SP), DX
-	ADDQ DX, 8(SP)
+	IMULQ 24(SP), R11
+	ADDQ R11, 8(SP)
 	JMP singleRows
 
 singleNext:
@@ -15771,10 +14611,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ $0x02, CX
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
-	JE noQueue416
+	JE noQueue292
 	MOVQ 32(DX), DX
 
-noQueue416:
+noQueue292:
 	MOVQ DX, 72(SP)
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
@@ -15890,10 +14730,10 @@ keys16queries4Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow417
+	JE sameWindow293
 	ADDQ $0x00007000, R13
 
-sameWindow417:
+sameWindow293:
 	MOVQ R13, 40(SP)
 	JMP keys16queries4SameRow
 
@@ -16144,10 +14984,10 @@ keys16queries3Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow418
+	JE sameWindow294
 	ADDQ $0x00007000, R13
 
-sameWindow418:
+sameWindow294:
 	MOVQ R13, 40(SP)
 	JMP keys16queries3SameRow
 
@@ -16373,10 +15213,10 @@ keys16queries2Four:
 	XORQ $0x00004000, R12
 	ADDQ $0x20, R12
 	TESTQ $0x00001000, R12
-	JE sameWindow419
+	JE sameWindow295
 	ADDQ $0x00007000, R12
 
-sameWindow419:
+sameWindow295:
 	MOVQ R12, 40(SP)
 	JMP keys16queries2SameRow
 
@@ -16574,10 +15414,10 @@ keys16queries1Four:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow420
+	JE sameWindow296
 	ADDQ $0x00007000, R11
 
-sameWindow420:
+sameWindow296:
 	MOVQ R11, 40(SP)
 	JMP keys16queries1SameRow
 
@@ -18544,7 +17384,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow430
+	JE maxOfRow306
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18556,7 +17396,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow430
+	JE maxOfRow306
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18568,7 +17408,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow430
+	JE maxOfRow306
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18580,7 +17420,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow430:
+maxOfRow306:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -18593,7 +17433,7 @@ maxOfRow430:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow431
+	JE maxOfRow307
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18605,7 +17445,7 @@ maxOfRow430:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow431
+	JE maxOfRow307
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18617,7 +17457,7 @@ maxOfRow430:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow431
+	JE maxOfRow307
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18629,7 +17469,7 @@ maxOfRow430:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow431:
+maxOfRow307:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -18645,7 +17485,7 @@ maxOfRow431:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow432
+	JE maxOfRow308
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18657,7 +17497,7 @@ maxOfRow431:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow432
+	JE maxOfRow308
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18669,7 +17509,7 @@ maxOfRow431:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow432
+	JE maxOfRow308
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18681,7 +17521,7 @@ maxOfRow431:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow432:
+maxOfRow308:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -18694,7 +17534,7 @@ maxOfRow432:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow433
+	JE maxOfRow309
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18706,7 +17546,7 @@ maxOfRow432:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow433
+	JE maxOfRow309
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18718,7 +17558,7 @@ maxOfRow432:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow433
+	JE maxOfRow309
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18730,7 +17570,7 @@ maxOfRow432:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow433:
+maxOfRow309:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -18746,7 +17586,7 @@ maxOfRow433:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow434
+	JE maxOfRow310
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18758,7 +17598,7 @@ maxOfRow433:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow434
+	JE maxOfRow310
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18770,7 +17610,7 @@ maxOfRow433:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow434
+	JE maxOfRow310
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18782,7 +17622,7 @@ maxOfRow433:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow434:
+maxOfRow310:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -18795,7 +17635,7 @@ maxOfRow434:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow435
+	JE maxOfRow311
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18807,7 +17647,7 @@ maxOfRow434:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow435
+	JE maxOfRow311
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18819,7 +17659,7 @@ maxOfRow434:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow435
+	JE maxOfRow311
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18831,7 +17671,7 @@ maxOfRow434:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow435:
+maxOfRow311:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -18847,7 +17687,7 @@ maxOfRow435:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow436
+	JE maxOfRow312
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18859,7 +17699,7 @@ maxOfRow435:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow436
+	JE maxOfRow312
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18871,7 +17711,7 @@ maxOfRow435:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow436
+	JE maxOfRow312
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18883,7 +17723,7 @@ maxOfRow435:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow436:
+maxOfRow312:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -18896,7 +17736,7 @@ maxOfRow436:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow437
+	JE maxOfRow313
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18908,7 +17748,7 @@ maxOfRow436:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow437
+	JE maxOfRow313
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18920,7 +17760,7 @@ maxOfRow436:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow437
+	JE maxOfRow313
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18932,7 +17772,7 @@ maxOfRow436:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow437:
+maxOfRow313:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -18969,7 +17809,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow438
+	JE maxOfRow314
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18981,7 +17821,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow438
+	JE maxOfRow314
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18993,7 +17833,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow438
+	JE maxOfRow314
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -19005,7 +17845,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow438:
+maxOfRow314:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -20628,22 +19468,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow448
+	JE maxOfRow324
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow448
+	JE maxOfRow324
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow448
+	JE maxOfRow324
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow448:
+maxOfRow324:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -20651,22 +19491,22 @@ maxOfRow448:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow449
+	JE maxOfRow325
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow449
+	JE maxOfRow325
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow449
+	JE maxOfRow325
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow449:
+maxOfRow325:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -20677,22 +19517,22 @@ maxOfRow449:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow450
+	JE maxOfRow326
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow450
+	JE maxOfRow326
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow450
+	JE maxOfRow326
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow450:
+maxOfRow326:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -20700,22 +19540,22 @@ maxOfRow450:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow451
+	JE maxOfRow327
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow451
+	JE maxOfRow327
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow451
+	JE maxOfRow327
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow451:
+maxOfRow327:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -20726,22 +19566,22 @@ maxOfRow451:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow452
+	JE maxOfRow328
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow452
+	JE maxOfRow328
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow452
+	JE maxOfRow328
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow452:
+maxOfRow328:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -20749,22 +19589,22 @@ maxOfRow452:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow453
+	JE maxOfRow329
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow453
+	JE maxOfRow329
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow453
+	JE maxOfRow329
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow453:
+maxOfRow329:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -20775,22 +19615,22 @@ maxOfRow453:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow454
+	JE maxOfRow330
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow454
+	JE maxOfRow330
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow454
+	JE maxOfRow330
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow454:
+maxOfRow330:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -20798,22 +19638,22 @@ maxOfRow454:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow455
+	JE maxOfRow331
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow455
+	JE maxOfRow331
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow455
+	JE maxOfRow331
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow455:
+maxOfRow331:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -20845,22 +19685,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow456
+	JE maxOfRow332
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow456
+	JE maxOfRow332
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow456
+	JE maxOfRow332
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow456:
+maxOfRow332:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
@@ -21884,7 +20724,7 @@ noneAfter:
 
 panel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite457
+	JNE fusedOverwrite333
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -21906,9 +20746,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady458
+	JMP fusedReady334
 
-fusedOverwrite457:
+fusedOverwrite333:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -21922,7 +20762,7 @@ fusedOverwrite457:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady458:
+fusedReady334:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -22899,7 +21739,7 @@ steps:
 
 lastPanel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite459
+	JNE fusedOverwrite335
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -22921,9 +21761,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady460
+	JMP fusedReady336
 
-fusedOverwrite459:
+fusedOverwrite335:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -22937,7 +21777,7 @@ fusedOverwrite459:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady460:
+fusedReady336:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+15, CX

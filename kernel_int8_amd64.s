@@ -48,22 +48,21 @@ panels1:
 	MOVQ AX, 80(SP)
 
 panels1Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x01
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x01
 	JGE panels1Rows1
 	JMP panels1Next
 
 panels1Rows1:
-	MOVQ 152(SP), R11
-
 	// 1 rows × 32 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
 group2:
@@ -159,34 +158,34 @@ panels3:
 	MOVQ AX, 80(SP)
 
 panels3Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels3Rows4
-	CMPQ CX, $0x05
-	JGE panels3Rows3
-	CMPQ CX, $0x04
-	JGE panels3Rows4
-	CMPQ CX, $0x03
-	JGE panels3Rows3
-	CMPQ CX, $0x02
-	JGE panels3Rows2
-	CMPQ CX, $0x01
-	JGE panels3Rows1
-	JMP panels3Next
-
-panels3Rows1:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x04
 	JLE few4
 	MOVQ 56(SP), R11
 
 few4:
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels3Rows4
+	CMPQ R13, $0x05
+	JGE panels3Rows3
+	CMPQ R13, $0x04
+	JGE panels3Rows4
+	CMPQ R13, $0x03
+	JGE panels3Rows3
+	CMPQ R13, $0x02
+	JGE panels3Rows2
+	CMPQ R13, $0x01
+	JGE panels3Rows1
+	JMP panels3Next
+
+panels3Rows1:
 	// 1 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
 group5:
@@ -231,23 +230,15 @@ group5:
 	JMP panels3Done
 
 panels3Rows2:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few6
-	MOVQ 56(SP), R11
-
-few6:
 	// 2 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group7:
+group6:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Y4
@@ -281,7 +272,7 @@ group7:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group7
+	JNE group6
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -305,12 +296,6 @@ group7:
 	JMP panels3Done
 
 panels3Rows3:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few8
-	MOVQ 56(SP), R11
-
-few8:
 	// 3 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -318,12 +303,10 @@ few8:
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group9:
+group7:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Y6
@@ -367,7 +350,7 @@ group9:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group9
+	JNE group7
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -397,12 +380,6 @@ group9:
 	JMP panels3Done
 
 panels3Rows4:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few10
-	MOVQ 56(SP), R11
-
-few10:
 	// 4 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -412,14 +389,12 @@ few10:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group11:
+group8:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VMOVDQU (BX), Y9
@@ -474,7 +449,7 @@ group11:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group11
+	JNE group8
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -558,24 +533,24 @@ TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used12
+	JE used9
 	LEAQ zeros<>+0(SB), AX
 
-used12:
+used9:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors14
+	JNE noFactors11
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors13
+	JNE factors10
 
-noFactors14:
+noFactors11:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors13:
+factors10:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -590,11 +565,11 @@ factors13:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x01
-	JG panels15End
+	JG panels12End
 
-panels15:
+panels12:
 	CMPQ 64(SP), $0x02
-	JL panels15End
+	JL panels12End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -605,26 +580,25 @@ panels15:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels15Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x01
-	JGE panels15Rows1
-	JMP panels15Next
-
-panels15Rows1:
+panels12Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x01
+	JGE panels12Rows1
+	JMP panels12Next
 
+panels12Rows1:
 	// 1 rows × 32 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group16:
+group13:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -665,18 +639,18 @@ group16:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group16
+	JNE group13
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun17
+	JNE begun14
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun17:
+begun14:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -705,25 +679,25 @@ begun17:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
 	SUBQ BX, 80(SP)
-	JE panels15Next
+	JE panels12Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels15Tiles
+	JMP panels12Tiles
 
-panels15Next:
+panels12Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels15
+	JMP panels12
 
-panels15End:
-panels18:
+panels12End:
+panels15:
 	CMPQ 64(SP), $0x01
-	JL panels18End
+	JL panels15End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -734,38 +708,38 @@ panels18:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels18Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels18Rows4
-	CMPQ CX, $0x05
-	JGE panels18Rows3
-	CMPQ CX, $0x04
-	JGE panels18Rows4
-	CMPQ CX, $0x03
-	JGE panels18Rows3
-	CMPQ CX, $0x02
-	JGE panels18Rows2
-	CMPQ CX, $0x01
-	JGE panels18Rows1
-	JMP panels18Next
-
-panels18Rows1:
+panels15Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x04
-	JLE few19
+	JLE few16
 	MOVQ 56(SP), R11
 
-few19:
+few16:
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels15Rows4
+	CMPQ R13, $0x05
+	JGE panels15Rows3
+	CMPQ R13, $0x04
+	JGE panels15Rows4
+	CMPQ R13, $0x03
+	JGE panels15Rows3
+	CMPQ R13, $0x02
+	JGE panels15Rows2
+	CMPQ R13, $0x01
+	JGE panels15Rows1
+	JMP panels15Next
+
+panels15Rows1:
 	// 1 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group20:
+group17:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Y2
@@ -789,18 +763,18 @@ group20:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group20
+	JNE group17
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun21
+	JNE begun18
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun21:
+begun18:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -820,26 +794,18 @@ begun21:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels18Done
+	JMP panels15Done
 
-panels18Rows2:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few22
-	MOVQ 56(SP), R11
-
-few22:
+panels15Rows2:
 	// 2 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group23:
+group19:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Y4
@@ -873,18 +839,18 @@ group23:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group23
+	JNE group19
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun24
+	JNE begun20
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun24:
+begun20:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -917,15 +883,9 @@ begun24:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels18Done
+	JMP panels15Done
 
-panels18Rows3:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few25
-	MOVQ 56(SP), R11
-
-few25:
+panels15Rows3:
 	// 3 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -933,12 +893,10 @@ few25:
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group26:
+group21:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Y6
@@ -982,18 +940,18 @@ group26:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group26
+	JNE group21
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun27
+	JNE begun22
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun27:
+begun22:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -1039,15 +997,9 @@ begun27:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels18Done
+	JMP panels15Done
 
-panels18Rows4:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x04
-	JLE few28
-	MOVQ 56(SP), R11
-
-few28:
+panels15Rows4:
 	// 4 rows × 16 columns.
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
@@ -1057,14 +1009,12 @@ few28:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group29:
+group23:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VMOVDQU (BX), Y9
@@ -1119,18 +1069,18 @@ group29:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group29
+	JNE group23
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun30
+	JNE begun24
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun30:
+begun24:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -1190,24 +1140,24 @@ begun30:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels18Done:
+panels15Done:
 	SUBQ BX, 80(SP)
-	JE panels18Next
+	JE panels15Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels18Tiles
+	JMP panels15Tiles
 
-panels18Next:
+panels15Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels18
+	JMP panels15
 
-panels18End:
+panels15End:
 	VZEROUPPER
 	RET
 
@@ -1260,44 +1210,43 @@ TEXT ·scoreInt8AVX512(SB), NOSPLIT, $160-56
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG panels31End
+	JG panels25End
 
-panels31:
+panels25:
 	CMPQ 64(SP), $0x01
-	JL panels31End
+	JL panels25End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
 	MOVQ 72(SP), AX
 	MOVQ AX, 80(SP)
 
-panels31Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels31Rows4
-	CMPQ CX, $0x05
-	JGE panels31Rows3
-	CMPQ CX, $0x04
-	JGE panels31Rows4
-	CMPQ CX, $0x03
-	JGE panels31Rows3
-	CMPQ CX, $0x02
-	JGE panels31Rows2
-	CMPQ CX, $0x01
-	JGE panels31Rows1
-	JMP panels31Next
-
-panels31Rows1:
+panels25Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels25Rows4
+	CMPQ R13, $0x05
+	JGE panels25Rows3
+	CMPQ R13, $0x04
+	JGE panels25Rows4
+	CMPQ R13, $0x03
+	JGE panels25Rows3
+	CMPQ R13, $0x02
+	JGE panels25Rows2
+	CMPQ R13, $0x01
+	JGE panels25Rows1
+	JMP panels25Next
 
+panels25Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group32:
+group26:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Z17
@@ -1313,7 +1262,7 @@ group32:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group32
+	JNE group26
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1324,20 +1273,16 @@ group32:
 	VMULPS Z17, Z16, Z16
 	VMOVUPS Z16, (AX)
 	MOVQ $0x00000001, BX
-	JMP panels31Done
+	JMP panels25Done
 
-panels31Rows2:
-	MOVQ 152(SP), R11
-
+panels25Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group33:
+group27:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Z18
@@ -1359,7 +1304,7 @@ group33:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group33
+	JNE group27
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1373,21 +1318,17 @@ group33:
 	VMULPS Z18, Z17, Z17
 	VMOVUPS Z17, (AX)(R9*1)
 	MOVQ $0x00000002, BX
-	JMP panels31Done
+	JMP panels25Done
 
-panels31Rows3:
-	MOVQ 152(SP), R11
-
+panels25Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group34:
+group28:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Z19
@@ -1415,7 +1356,7 @@ group34:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group34
+	JNE group28
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1432,24 +1373,20 @@ group34:
 	VMULPS Z19, Z18, Z18
 	VMOVUPS Z18, (AX)(R9*2)
 	MOVQ $0x00000003, BX
-	JMP panels31Done
+	JMP panels25Done
 
-panels31Rows4:
-	MOVQ 152(SP), R11
-
+panels25Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group35:
+group29:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPBROADCASTD (AX), Z20
@@ -1484,7 +1421,7 @@ group35:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group35
+	JNE group29
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1507,68 +1444,70 @@ group35:
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
 
-panels31Done:
+panels25Done:
 	SUBQ BX, 80(SP)
-	JE panels31Next
+	JE panels25Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 104(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 40(SP)
-	JMP panels31Tiles
+	JMP panels25Tiles
 
-panels31Next:
+panels25Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels31
+	JMP panels25
 
-panels31End:
-panels36:
+panels25End:
+panels30:
 	CMPQ 64(SP), $0x02
-	JL panels36End
+	JL panels30End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
 	MOVQ 72(SP), AX
 	MOVQ AX, 80(SP)
 
-panels36Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels36Rows10
-	CMPQ CX, $0x0f
-	JGE panels36Rows8
-	CMPQ CX, $0x0d
-	JGE panels36Rows7
-	CMPQ CX, $0x0b
-	JGE panels36Rows6
-	CMPQ CX, $0x0a
-	JGE panels36Rows10
-	CMPQ CX, $0x09
-	JGE panels36Rows5
-	CMPQ CX, $0x08
-	JGE panels36Rows8
-	CMPQ CX, $0x07
-	JGE panels36Rows7
-	CMPQ CX, $0x06
-	JGE panels36Rows6
-	CMPQ CX, $0x05
-	JGE panels36Rows5
-	CMPQ CX, $0x04
-	JGE panels36Rows4
-	JMP panels36Next
-
-panels36Rows4:
+panels30Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few37
+	JLE few31
 	MOVQ 56(SP), R11
 
-few37:
+few31:
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels30Rows10
+	CMPQ R13, $0x0f
+	JGE panels30Rows8
+	CMPQ R13, $0x0d
+	JGE panels30Rows7
+	CMPQ R13, $0x0b
+	JGE panels30Rows6
+	CMPQ R13, $0x0a
+	JGE panels30Rows10
+	CMPQ R13, $0x09
+	JGE panels30Rows5
+	CMPQ R13, $0x08
+	JGE panels30Rows8
+	CMPQ R13, $0x07
+	JGE panels30Rows7
+	CMPQ R13, $0x06
+	JGE panels30Rows6
+	CMPQ R13, $0x05
+	JGE panels30Rows5
+	CMPQ R13, $0x04
+	JGE panels30Rows4
+	JMP panels30Next
+
+panels30Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1578,14 +1517,12 @@ few37:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group38:
+group32:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -1641,7 +1578,7 @@ group38:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group38
+	JNE group32
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1676,15 +1613,9 @@ group38:
 	VMULPS Z24, Z23, Z23
 	VMOVUPS Z23, 64(R13)
 	MOVQ $0x00000004, BX
-	JMP panels36Done
+	JMP panels30Done
 
-panels36Rows5:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few39
-	MOVQ 56(SP), R11
-
-few39:
+panels30Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1696,14 +1627,12 @@ few39:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group40:
+group33:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -1769,7 +1698,7 @@ group40:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group40
+	JNE group33
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1810,15 +1739,9 @@ group40:
 	VMULPS Z26, Z25, Z25
 	VMOVUPS Z25, 64(R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels36Done
+	JMP panels30Done
 
-panels36Rows6:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few41
-	MOVQ 56(SP), R11
-
-few41:
+panels30Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1832,14 +1755,12 @@ few41:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group42:
+group34:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -1915,7 +1836,7 @@ group42:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group42
+	JNE group34
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -1962,15 +1883,9 @@ group42:
 	VMULPS Z28, Z27, Z27
 	VMOVUPS Z27, 64(R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels36Done
+	JMP panels30Done
 
-panels36Rows7:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few43
-	MOVQ 56(SP), R11
-
-few43:
+panels30Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -1986,16 +1901,14 @@ few43:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group44:
+group35:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -2082,7 +1995,7 @@ group44:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group44
+	JNE group35
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -2137,15 +2050,9 @@ group44:
 	VMULPS Z30, Z29, Z29
 	VMOVUPS Z29, 64(R12)
 	MOVQ $0x00000007, BX
-	JMP panels36Done
+	JMP panels30Done
 
-panels36Rows8:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few45
-	MOVQ 56(SP), R11
-
-few45:
+panels30Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2163,16 +2070,14 @@ few45:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group46:
+group36:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -2269,7 +2174,7 @@ group46:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group46
+	JNE group36
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -2330,9 +2235,9 @@ group46:
 	VMULPS Z0, Z31, Z31
 	VMOVUPS Z31, 64(R12)(R9*1)
 	MOVQ $0x00000008, BX
-	JMP panels36Done
+	JMP panels30Done
 
-panels36Rows10:
+panels30Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2354,7 +2259,6 @@ panels36Rows10:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -2362,10 +2266,9 @@ panels36Rows10:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group47:
+group37:
 	VMOVDQU32 (BX), Z5
 	VPSLLW $0x08, Z5, Z4
 	VPSRAW $0x08, Z4, Z4
@@ -2480,7 +2383,7 @@ group47:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group47
+	JNE group37
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -2555,71 +2458,71 @@ group47:
 	VMOVUPS Z3, 64(R11)
 	MOVQ $0x0000000a, BX
 
-panels36Done:
+panels30Done:
 	SUBQ BX, 80(SP)
-	JE panels36Next
+	JE panels30Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 104(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 40(SP)
-	JMP panels36Tiles
+	JMP panels30Tiles
 
-panels36Next:
+panels30Next:
 	ADDQ $0x00000080, 32(SP)
 	ADDQ $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels36
+	JMP panels30
 
-panels36End:
-panels48:
+panels30End:
+panels38:
 	CMPQ 64(SP), $0x01
-	JL panels48End
+	JL panels38End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
 	MOVQ 72(SP), AX
 	MOVQ AX, 80(SP)
 
-panels48Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0f
-	JGE panels48Rows8
-	CMPQ CX, $0x0d
-	JGE panels48Rows7
-	CMPQ CX, $0x0b
-	JGE panels48Rows6
-	CMPQ CX, $0x09
-	JGE panels48Rows5
-	CMPQ CX, $0x08
-	JGE panels48Rows8
-	CMPQ CX, $0x07
-	JGE panels48Rows7
-	CMPQ CX, $0x06
-	JGE panels48Rows6
-	CMPQ CX, $0x05
-	JGE panels48Rows5
-	CMPQ CX, $0x04
-	JGE panels48Rows4
-	JMP panels48Next
+panels38Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x0f
+	JGE panels38Rows8
+	CMPQ R13, $0x0d
+	JGE panels38Rows7
+	CMPQ R13, $0x0b
+	JGE panels38Rows6
+	CMPQ R13, $0x09
+	JGE panels38Rows5
+	CMPQ R13, $0x08
+	JGE panels38Rows8
+	CMPQ R13, $0x07
+	JGE panels38Rows7
+	CMPQ R13, $0x06
+	JGE panels38Rows6
+	CMPQ R13, $0x05
+	JGE panels38Rows5
+	CMPQ R13, $0x04
+	JGE panels38Rows4
+	JMP panels38Next
 
-panels48Rows4:
+panels38Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group49:
+group39:
 	VMOVDQU32 (BX), Z21
 	VPSLLW $0x08, Z21, Z20
 	VPSRAW $0x08, Z20, Z20
@@ -2652,7 +2555,7 @@ group49:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group49
+	JNE group39
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -2673,23 +2576,21 @@ group49:
 	VMULPS Z20, Z19, Z19
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
-	JMP panels48Done
+	JMP panels38Done
 
-panels48Rows5:
+panels38Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group50:
+group40:
 	VMOVDQU32 (BX), Z22
 	VPSLLW $0x08, Z22, Z21
 	VPSRAW $0x08, Z21, Z21
@@ -2728,7 +2629,7 @@ group50:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group50
+	JNE group40
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -2752,9 +2653,9 @@ group50:
 	VMULPS Z21, Z20, Z20
 	VMOVUPS Z20, (R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels48Done
+	JMP panels38Done
 
-panels48Rows6:
+panels38Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2762,14 +2663,12 @@ panels48Rows6:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group51:
+group41:
 	VMOVDQU32 (BX), Z23
 	VPSLLW $0x08, Z23, Z22
 	VPSRAW $0x08, Z22, Z22
@@ -2814,7 +2713,7 @@ group51:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group51
+	JNE group41
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -2841,9 +2740,9 @@ group51:
 	VMULPS Z22, Z21, Z21
 	VMOVUPS Z21, (R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels48Done
+	JMP panels38Done
 
-panels48Rows7:
+panels38Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2852,16 +2751,14 @@ panels48Rows7:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group52:
+group42:
 	VMOVDQU32 (BX), Z24
 	VPSLLW $0x08, Z24, Z23
 	VPSRAW $0x08, Z23, Z23
@@ -2913,7 +2810,7 @@ group52:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group52
+	JNE group42
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -2945,9 +2842,9 @@ group52:
 	VMULPS Z23, Z22, Z22
 	VMOVUPS Z22, (R12)
 	MOVQ $0x00000007, BX
-	JMP panels48Done
+	JMP panels38Done
 
-panels48Rows8:
+panels38Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -2957,16 +2854,14 @@ panels48Rows8:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group53:
+group43:
 	VMOVDQU32 (BX), Z25
 	VPSLLW $0x08, Z25, Z24
 	VPSRAW $0x08, Z24, Z24
@@ -3024,7 +2919,7 @@ group53:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group53
+	JNE group43
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -3060,26 +2955,26 @@ group53:
 	VMOVUPS Z23, (R12)(R9*1)
 	MOVQ $0x00000008, BX
 
-panels48Done:
+panels38Done:
 	SUBQ BX, 80(SP)
-	JE panels48Next
+	JE panels38Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 104(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 40(SP)
-	JMP panels48Tiles
+	JMP panels38Tiles
 
-panels48Next:
+panels38Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels48
+	JMP panels38
 
-panels48End:
+panels38End:
 	VZEROUPPER
 	RET
 
@@ -3108,24 +3003,24 @@ TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used54
+	JE used44
 	LEAQ zeros<>+0(SB), AX
 
-used54:
+used44:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors56
+	JNE noFactors46
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors55
+	JNE factors45
 
-noFactors56:
+noFactors46:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors55:
+factors45:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -3140,11 +3035,11 @@ factors55:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG panels57End
+	JG panels47End
 
-panels57:
+panels47:
 	CMPQ 64(SP), $0x08
-	JL panels57End
+	JL panels47End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3155,17 +3050,20 @@ panels57:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels57Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x02
-	JGE panels57Rows2
-	CMPQ CX, $0x01
-	JGE panels57Rows1
-	JMP panels57Next
-
-panels57Rows1:
+panels47Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	LEAQ (BX)(R8*1), DX
+	LEAQ (DX)(R8*4), R12
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x02
+	JGE panels47Rows2
+	CMPQ R13, $0x01
+	JGE panels47Rows1
+	JMP panels47Next
 
+panels47Rows1:
 	// 1 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3175,14 +3073,10 @@ panels57Rows1:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
-	LEAQ (DX)(R8*4), R12
 	MOVQ 88(SP), CX
 
-group58:
+group48:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -3263,18 +3157,18 @@ group58:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group58
+	JNE group48
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun59
+	JNE begun49
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun59:
+begun49:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -3318,11 +3212,9 @@ begun59:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels57Done
+	JMP panels47Done
 
-panels57Rows2:
-	MOVQ 152(SP), R11
-
+panels47Rows2:
 	// 2 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3340,14 +3232,10 @@ panels57Rows2:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
-	LEAQ (DX)(R8*4), R12
 	MOVQ 88(SP), CX
 
-group60:
+group50:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -3462,18 +3350,18 @@ group60:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group60
+	JNE group50
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun61
+	JNE begun51
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun61:
+begun51:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -3555,30 +3443,30 @@ begun61:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
 
-panels57Done:
+panels47Done:
 	SUBQ BX, 80(SP)
-	JE panels57Next
+	JE panels47Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels57Tiles
+	JMP panels47Tiles
 
-panels57Next:
+panels47Next:
 	ADDQ $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x08, 64(SP)
-	JMP panels57
+	JMP panels47
 
-panels57End:
+panels47End:
 	CMPQ 72(SP), $0x04
-	JG panels62End
+	JG panels52End
 
-panels62:
+panels52:
 	CMPQ 64(SP), $0x04
-	JL panels62End
+	JL panels52End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -3589,37 +3477,36 @@ panels62:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels62Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels62Rows4
-	CMPQ CX, $0x05
-	JGE panels62Rows3
-	CMPQ CX, $0x04
-	JGE panels62Rows4
-	CMPQ CX, $0x03
-	JGE panels62Rows3
-	CMPQ CX, $0x02
-	JGE panels62Rows2
-	CMPQ CX, $0x01
-	JGE panels62Rows1
-	JMP panels62Next
-
-panels62Rows1:
+panels52Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	LEAQ (BX)(R8*1), DX
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels52Rows4
+	CMPQ R13, $0x05
+	JGE panels52Rows3
+	CMPQ R13, $0x04
+	JGE panels52Rows4
+	CMPQ R13, $0x03
+	JGE panels52Rows3
+	CMPQ R13, $0x02
+	JGE panels52Rows2
+	CMPQ R13, $0x01
+	JGE panels52Rows1
+	JMP panels52Next
 
+panels52Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group63:
+group53:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -3663,18 +3550,18 @@ group63:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group63
+	JNE group53
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun64
+	JNE begun54
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun64:
+begun54:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -3702,11 +3589,9 @@ begun64:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels62Done
+	JMP panels52Done
 
-panels62Rows2:
-	MOVQ 152(SP), R11
-
+panels52Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3716,13 +3601,10 @@ panels62Rows2:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group65:
+group55:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -3784,18 +3666,18 @@ group65:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group65
+	JNE group55
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun66
+	JNE begun56
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun66:
+begun56:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -3844,11 +3726,9 @@ begun66:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels62Done
+	JMP panels52Done
 
-panels62Rows3:
-	MOVQ 152(SP), R11
-
+panels52Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -3862,13 +3742,10 @@ panels62Rows3:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group67:
+group57:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -3948,18 +3825,18 @@ group67:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group67
+	JNE group57
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun68
+	JNE begun58
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun68:
+begun58:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4029,11 +3906,9 @@ begun68:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels62Done
+	JMP panels52Done
 
-panels62Rows4:
-	MOVQ 152(SP), R11
-
+panels52Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4051,15 +3926,12 @@ panels62Rows4:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group69:
+group59:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -4158,18 +4030,18 @@ group69:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group69
+	JNE group59
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun70
+	JNE begun60
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun70:
+begun60:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4261,27 +4133,27 @@ begun70:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels62Done:
+panels52Done:
 	SUBQ BX, 80(SP)
-	JE panels62Next
+	JE panels52Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels62Tiles
+	JMP panels52Tiles
 
-panels62Next:
+panels52Next:
 	ADDQ $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x04, 64(SP)
-	JMP panels62
+	JMP panels52
 
-panels62End:
-panels71:
+panels52End:
+panels61:
 	CMPQ 64(SP), $0x02
-	JL panels71End
+	JL panels61End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -4292,54 +4164,54 @@ panels71:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels71Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels71Rows10
-	CMPQ CX, $0x0f
-	JGE panels71Rows8
-	CMPQ CX, $0x0d
-	JGE panels71Rows7
-	CMPQ CX, $0x0b
-	JGE panels71Rows6
-	CMPQ CX, $0x0a
-	JGE panels71Rows10
-	CMPQ CX, $0x09
-	JGE panels71Rows5
-	CMPQ CX, $0x08
-	JGE panels71Rows8
-	CMPQ CX, $0x07
-	JGE panels71Rows7
-	CMPQ CX, $0x06
-	JGE panels71Rows6
-	CMPQ CX, $0x05
-	JGE panels71Rows5
-	CMPQ CX, $0x04
-	JGE panels71Rows4
-	CMPQ CX, $0x03
-	JGE panels71Rows3
-	CMPQ CX, $0x02
-	JGE panels71Rows2
-	CMPQ CX, $0x01
-	JGE panels71Rows1
-	JMP panels71Next
-
-panels71Rows1:
+panels61Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few72
+	JLE few62
 	MOVQ 56(SP), R11
 
-few72:
+few62:
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels61Rows10
+	CMPQ R13, $0x0f
+	JGE panels61Rows8
+	CMPQ R13, $0x0d
+	JGE panels61Rows7
+	CMPQ R13, $0x0b
+	JGE panels61Rows6
+	CMPQ R13, $0x0a
+	JGE panels61Rows10
+	CMPQ R13, $0x09
+	JGE panels61Rows5
+	CMPQ R13, $0x08
+	JGE panels61Rows8
+	CMPQ R13, $0x07
+	JGE panels61Rows7
+	CMPQ R13, $0x06
+	JGE panels61Rows6
+	CMPQ R13, $0x05
+	JGE panels61Rows5
+	CMPQ R13, $0x04
+	JGE panels61Rows4
+	CMPQ R13, $0x03
+	JGE panels61Rows3
+	CMPQ R13, $0x02
+	JGE panels61Rows2
+	CMPQ R13, $0x01
+	JGE panels61Rows1
+	JMP panels61Next
+
+panels61Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group73:
+group63:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -4364,18 +4236,18 @@ group73:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group73
+	JNE group63
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun74
+	JNE begun64
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun74:
+begun64:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4395,26 +4267,18 @@ begun74:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows2:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few75
-	MOVQ 56(SP), R11
-
-few75:
+panels61Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group76:
+group65:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -4449,18 +4313,18 @@ group76:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group76
+	JNE group65
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun77
+	JNE begun66
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun77:
+begun66:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4493,15 +4357,9 @@ begun77:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows3:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few78
-	MOVQ 56(SP), R11
-
-few78:
+panels61Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4509,12 +4367,10 @@ few78:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group79:
+group67:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -4559,18 +4415,18 @@ group79:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group79
+	JNE group67
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun80
+	JNE begun68
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun80:
+begun68:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4616,15 +4472,9 @@ begun80:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows4:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few81
-	MOVQ 56(SP), R11
-
-few81:
+panels61Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4634,14 +4484,12 @@ few81:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group82:
+group69:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -4697,18 +4545,18 @@ group82:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group82
+	JNE group69
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun83
+	JNE begun70
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun83:
+begun70:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4767,15 +4615,9 @@ begun83:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows5:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few84
-	MOVQ 56(SP), R11
-
-few84:
+panels61Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4787,14 +4629,12 @@ few84:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group85:
+group71:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -4860,18 +4700,18 @@ group85:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group85
+	JNE group71
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun86
+	JNE begun72
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun86:
+begun72:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -4943,15 +4783,9 @@ begun86:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows6:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few87
-	MOVQ 56(SP), R11
-
-few87:
+panels61Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -4965,14 +4799,12 @@ few87:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group88:
+group73:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -5048,18 +4880,18 @@ group88:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group88
+	JNE group73
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun89
+	JNE begun74
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun89:
+begun74:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -5144,15 +4976,9 @@ begun89:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows7:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few90
-	MOVQ 56(SP), R11
-
-few90:
+panels61Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5168,16 +4994,14 @@ few90:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group91:
+group75:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -5264,18 +5088,18 @@ group91:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group91
+	JNE group75
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun92
+	JNE begun76
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun92:
+begun76:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -5373,15 +5197,9 @@ begun92:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows8:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few93
-	MOVQ 56(SP), R11
-
-few93:
+panels61Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5399,16 +5217,14 @@ few93:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group94:
+group77:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -5505,18 +5321,18 @@ group94:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group94
+	JNE group77
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun95
+	JNE begun78
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun95:
+begun78:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -5627,9 +5443,9 @@ begun95:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels71Done
+	JMP panels61Done
 
-panels71Rows10:
+panels61Rows10:
 	// 10 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -5651,7 +5467,6 @@ panels71Rows10:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -5659,10 +5474,9 @@ panels71Rows10:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group96:
+group79:
 	VMOVDQU32 (BX), Z5
 	VPSLLW $0x08, Z5, Z4
 	VPSRAW $0x08, Z4, Z4
@@ -5777,17 +5591,17 @@ group96:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group96
+	JNE group79
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun97
+	JNE begun80
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun97:
+begun80:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -5925,27 +5739,27 @@ begun97:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000a, BX
 
-panels71Done:
+panels61Done:
 	SUBQ BX, 80(SP)
-	JE panels71Next
+	JE panels61Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels71Tiles
+	JMP panels61Tiles
 
-panels71Next:
+panels61Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels71
+	JMP panels61
 
-panels71End:
-panels98:
+panels61End:
+panels81:
 	CMPQ 64(SP), $0x01
-	JL panels98End
+	JL panels81End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -5956,47 +5770,47 @@ panels98:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels98Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels98Rows12
-	CMPQ CX, $0x0f
-	JGE panels98Rows8
-	CMPQ CX, $0x0d
-	JGE panels98Rows7
-	CMPQ CX, $0x0c
-	JGE panels98Rows12
-	CMPQ CX, $0x0b
-	JGE panels98Rows6
-	CMPQ CX, $0x09
-	JGE panels98Rows5
-	CMPQ CX, $0x08
-	JGE panels98Rows8
-	CMPQ CX, $0x07
-	JGE panels98Rows7
-	CMPQ CX, $0x06
-	JGE panels98Rows6
-	CMPQ CX, $0x05
-	JGE panels98Rows5
-	CMPQ CX, $0x04
-	JGE panels98Rows4
-	CMPQ CX, $0x03
-	JGE panels98Rows3
-	CMPQ CX, $0x02
-	JGE panels98Rows2
-	CMPQ CX, $0x01
-	JGE panels98Rows1
-	JMP panels98Next
+panels81Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels81Rows12
+	CMPQ R13, $0x0f
+	JGE panels81Rows8
+	CMPQ R13, $0x0d
+	JGE panels81Rows7
+	CMPQ R13, $0x0c
+	JGE panels81Rows12
+	CMPQ R13, $0x0b
+	JGE panels81Rows6
+	CMPQ R13, $0x09
+	JGE panels81Rows5
+	CMPQ R13, $0x08
+	JGE panels81Rows8
+	CMPQ R13, $0x07
+	JGE panels81Rows7
+	CMPQ R13, $0x06
+	JGE panels81Rows6
+	CMPQ R13, $0x05
+	JGE panels81Rows5
+	CMPQ R13, $0x04
+	JGE panels81Rows4
+	CMPQ R13, $0x03
+	JGE panels81Rows3
+	CMPQ R13, $0x02
+	JGE panels81Rows2
+	CMPQ R13, $0x01
+	JGE panels81Rows1
+	JMP panels81Next
 
-panels98Rows1:
+panels81Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group99:
+group82:
 	VMOVDQU32 (BX), Z18
 	VPSLLW $0x08, Z18, Z17
 	VPSRAW $0x08, Z17, Z17
@@ -6010,17 +5824,17 @@ group99:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group99
+	JNE group82
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun100
+	JNE begun83
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun100:
+begun83:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6036,18 +5850,16 @@ begun100:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows2:
+panels81Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group101:
+group84:
 	VMOVDQU32 (BX), Z19
 	VPSLLW $0x08, Z19, Z18
 	VPSRAW $0x08, Z18, Z18
@@ -6067,17 +5879,17 @@ group101:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group101
+	JNE group84
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun102
+	JNE begun85
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun102:
+begun85:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6102,19 +5914,17 @@ begun102:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows3:
+panels81Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group103:
+group86:
 	VMOVDQU32 (BX), Z20
 	VPSLLW $0x08, Z20, Z19
 	VPSRAW $0x08, Z19, Z19
@@ -6140,17 +5950,17 @@ group103:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group103
+	JNE group86
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun104
+	JNE begun87
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun104:
+begun87:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6184,22 +5994,20 @@ begun104:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows4:
+panels81Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group105:
+group88:
 	VMOVDQU32 (BX), Z21
 	VPSLLW $0x08, Z21, Z20
 	VPSRAW $0x08, Z20, Z20
@@ -6232,17 +6040,17 @@ group105:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group105
+	JNE group88
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun106
+	JNE begun89
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun106:
+begun89:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6285,23 +6093,21 @@ begun106:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows5:
+panels81Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group107:
+group90:
 	VMOVDQU32 (BX), Z22
 	VPSLLW $0x08, Z22, Z21
 	VPSRAW $0x08, Z21, Z21
@@ -6340,17 +6146,17 @@ group107:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group107
+	JNE group90
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun108
+	JNE begun91
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun108:
+begun91:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6402,9 +6208,9 @@ begun108:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows6:
+panels81Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6412,14 +6218,12 @@ panels98Rows6:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group109:
+group92:
 	VMOVDQU32 (BX), Z23
 	VPSLLW $0x08, Z23, Z22
 	VPSRAW $0x08, Z22, Z22
@@ -6464,17 +6268,17 @@ group109:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group109
+	JNE group92
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun110
+	JNE begun93
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun110:
+begun93:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6535,9 +6339,9 @@ begun110:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows7:
+panels81Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6546,16 +6350,14 @@ panels98Rows7:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group111:
+group94:
 	VMOVDQU32 (BX), Z24
 	VPSLLW $0x08, Z24, Z23
 	VPSRAW $0x08, Z23, Z23
@@ -6607,17 +6409,17 @@ group111:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group111
+	JNE group94
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun112
+	JNE begun95
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun112:
+begun95:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6687,9 +6489,9 @@ begun112:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows8:
+panels81Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6699,16 +6501,14 @@ panels98Rows8:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group113:
+group96:
 	VMOVDQU32 (BX), Z25
 	VPSLLW $0x08, Z25, Z24
 	VPSRAW $0x08, Z24, Z24
@@ -6766,17 +6566,17 @@ group113:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group113
+	JNE group96
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun114
+	JNE begun97
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun114:
+begun97:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -6855,9 +6655,9 @@ begun114:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels98Done
+	JMP panels81Done
 
-panels98Rows12:
+panels81Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -6871,7 +6671,6 @@ panels98Rows12:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -6879,10 +6678,9 @@ panels98Rows12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group115:
+group98:
 	VMOVDQU32 (BX), Z29
 	VPSLLW $0x08, Z29, Z28
 	VPSRAW $0x08, Z28, Z28
@@ -6965,17 +6763,17 @@ group115:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group115
+	JNE group98
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun116
+	JNE begun99
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun116:
+begun99:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -7091,24 +6889,24 @@ begun116:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels98Done:
+panels81Done:
 	SUBQ BX, 80(SP)
-	JE panels98Next
+	JE panels81Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels98Tiles
+	JMP panels81Tiles
 
-panels98Next:
+panels81Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels98
+	JMP panels81
 
-panels98End:
+panels81End:
 	VZEROUPPER
 	RET
 
@@ -7145,11 +6943,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG panels117End
+	JG panels100End
 
-panels117:
+panels100:
 	CMPQ 64(SP), $0x01
-	JL panels117End
+	JL panels100End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7158,36 +6956,35 @@ panels117:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels117Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels117Rows4
-	CMPQ CX, $0x05
-	JGE panels117Rows3
-	CMPQ CX, $0x04
-	JGE panels117Rows4
-	CMPQ CX, $0x03
-	JGE panels117Rows3
-	CMPQ CX, $0x02
-	JGE panels117Rows2
-	CMPQ CX, $0x01
-	JGE panels117Rows1
-	JMP panels117Next
-
-panels117Rows1:
+panels100Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
-
-	// 1 rows × 16 columns.
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels100Rows4
+	CMPQ R13, $0x05
+	JGE panels100Rows3
+	CMPQ R13, $0x04
+	JGE panels100Rows4
+	CMPQ R13, $0x03
+	JGE panels100Rows3
+	CMPQ R13, $0x02
+	JGE panels100Rows2
+	CMPQ R13, $0x01
+	JGE panels100Rows1
+	JMP panels100Next
+
+panels100Rows1:
+	// 1 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group118:
+group101:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z17
@@ -7196,7 +6993,7 @@ group118:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group118
+	JNE group101
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7207,24 +7004,18 @@ group118:
 	VMULPS Z17, Z16, Z16
 	VMOVUPS Z16, (AX)
 	MOVQ $0x00000001, BX
-	JMP panels117Done
+	JMP panels100Done
 
-panels117Rows2:
-	MOVQ 152(SP), R11
-
+panels100Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group119:
+group102:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z18
@@ -7235,7 +7026,7 @@ group119:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group119
+	JNE group102
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7249,26 +7040,20 @@ group119:
 	VMULPS Z18, Z17, Z17
 	VMOVUPS Z17, (AX)(R9*1)
 	MOVQ $0x00000002, BX
-	JMP panels117Done
+	JMP panels100Done
 
-panels117Rows3:
-	MOVQ 152(SP), R11
-
+panels100Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z18
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group120:
+group103:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z19
@@ -7281,7 +7066,7 @@ group120:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group120
+	JNE group103
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7298,14 +7083,10 @@ group120:
 	VMULPS Z19, Z18, Z18
 	VMOVUPS Z18, (AX)(R9*2)
 	MOVQ $0x00000003, BX
-	JMP panels117Done
+	JMP panels100Done
 
-panels117Rows4:
-	MOVQ 152(SP), R11
-
+panels100Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -7314,14 +7095,12 @@ panels117Rows4:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z19
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group121:
+group104:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z20
@@ -7337,7 +7116,7 @@ group121:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group121
+	JNE group104
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7360,9 +7139,9 @@ group121:
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
 
-panels117Done:
+panels100Done:
 	SUBQ BX, 80(SP)
-	JE panels117Next
+	JE panels100Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -7372,20 +7151,20 @@ panels117Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels117Tiles
+	JMP panels100Tiles
 
-panels117Next:
+panels100Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels117
+	JMP panels100
 
-panels117End:
-panels122:
+panels100End:
+panels105:
 	CMPQ 64(SP), $0x02
-	JL panels122End
+	JL panels105End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7394,42 +7173,44 @@ panels122:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels122Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels122Rows12
-	CMPQ CX, $0x0f
-	JGE panels122Rows8
-	CMPQ CX, $0x0d
-	JGE panels122Rows7
-	CMPQ CX, $0x0c
-	JGE panels122Rows12
-	CMPQ CX, $0x0b
-	JGE panels122Rows6
-	CMPQ CX, $0x09
-	JGE panels122Rows5
-	CMPQ CX, $0x08
-	JGE panels122Rows8
-	CMPQ CX, $0x07
-	JGE panels122Rows7
-	CMPQ CX, $0x06
-	JGE panels122Rows6
-	CMPQ CX, $0x05
-	JGE panels122Rows5
-	CMPQ CX, $0x04
-	JGE panels122Rows4
-	JMP panels122Next
-
-panels122Rows4:
+panels105Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few123
+	JLE few106
 	MOVQ 56(SP), R11
 
-few123:
-	// 4 rows × 32 columns.
+few106:
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels105Rows12
+	CMPQ R13, $0x0f
+	JGE panels105Rows8
+	CMPQ R13, $0x0d
+	JGE panels105Rows7
+	CMPQ R13, $0x0c
+	JGE panels105Rows12
+	CMPQ R13, $0x0b
+	JGE panels105Rows6
+	CMPQ R13, $0x09
+	JGE panels105Rows5
+	CMPQ R13, $0x08
+	JGE panels105Rows8
+	CMPQ R13, $0x07
+	JGE panels105Rows7
+	CMPQ R13, $0x06
+	JGE panels105Rows6
+	CMPQ R13, $0x05
+	JGE panels105Rows5
+	CMPQ R13, $0x04
+	JGE panels105Rows4
+	JMP panels105Next
+
+panels105Rows4:
+	// 4 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -7442,14 +7223,12 @@ few123:
 	VPBROADCASTD (AX), Z22
 	VMOVDQA32 Z22, Z23
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group124:
+group107:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7471,7 +7250,7 @@ group124:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group124
+	JNE group107
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7506,18 +7285,10 @@ group124:
 	VMULPS Z24, Z23, Z23
 	VMOVUPS Z23, 64(R13)
 	MOVQ $0x00000004, BX
-	JMP panels122Done
+	JMP panels105Done
 
-panels122Rows5:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few125
-	MOVQ 56(SP), R11
-
-few125:
+panels105Rows5:
 	// 5 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -7533,14 +7304,12 @@ few125:
 	VPBROADCASTD (AX), Z24
 	VMOVDQA32 Z24, Z25
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group126:
+group108:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7565,7 +7334,7 @@ group126:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group126
+	JNE group108
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7606,18 +7375,10 @@ group126:
 	VMULPS Z26, Z25, Z25
 	VMOVUPS Z25, 64(R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels122Done
+	JMP panels105Done
 
-panels122Rows6:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few127
-	MOVQ 56(SP), R11
-
-few127:
+panels105Rows6:
 	// 6 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -7636,14 +7397,12 @@ few127:
 	VPBROADCASTD (AX), Z26
 	VMOVDQA32 Z26, Z27
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group128:
+group109:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7671,7 +7430,7 @@ group128:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group128
+	JNE group109
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7718,18 +7477,10 @@ group128:
 	VMULPS Z28, Z27, Z27
 	VMOVUPS Z27, 64(R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels122Done
+	JMP panels105Done
 
-panels122Rows7:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few129
-	MOVQ 56(SP), R11
-
-few129:
+panels105Rows7:
 	// 7 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -7751,16 +7502,14 @@ few129:
 	VPBROADCASTD (AX), Z28
 	VMOVDQA32 Z28, Z29
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group130:
+group110:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7792,7 +7541,7 @@ group130:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group130
+	JNE group110
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7847,18 +7596,10 @@ group130:
 	VMULPS Z30, Z29, Z29
 	VMOVUPS Z29, 64(R12)
 	MOVQ $0x00000007, BX
-	JMP panels122Done
+	JMP panels105Done
 
-panels122Rows8:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few131
-	MOVQ 56(SP), R11
-
-few131:
+panels105Rows8:
 	// 8 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -7883,16 +7624,14 @@ few131:
 	VPBROADCASTD (AX), Z30
 	VMOVDQA32 Z30, Z31
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group132:
+group111:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7927,7 +7666,7 @@ group132:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group132
+	JNE group111
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7988,12 +7727,10 @@ group132:
 	VMULPS Z0, Z31, Z31
 	VMOVUPS Z31, 64(R12)(R9*1)
 	MOVQ $0x00000008, BX
-	JMP panels122Done
+	JMP panels105Done
 
-panels122Rows12:
+panels105Rows12:
 	// 12 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -8030,7 +7767,6 @@ panels122Rows12:
 	VPBROADCASTD (AX), Z6
 	VMOVDQA32 Z6, Z7
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -8038,10 +7774,9 @@ panels122Rows12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group133:
+group112:
 	VPXORD (BX), Z12, Z8
 	VPXORD (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -8086,7 +7821,7 @@ group133:
 	ADDQ $0x04, R12
 	ADDQ $0x04, R11
 	DECQ CX
-	JNE group133
+	JNE group112
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8173,9 +7908,9 @@ group133:
 	VMOVUPS Z7, 64(R11)(R9*2)
 	MOVQ $0x0000000c, BX
 
-panels122Done:
+panels105Done:
 	SUBQ BX, 80(SP)
-	JE panels122Next
+	JE panels105Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -8185,20 +7920,20 @@ panels122Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels122Tiles
+	JMP panels105Tiles
 
-panels122Next:
+panels105Next:
 	ADDQ $0x00000080, 32(SP)
 	ADDQ $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels122
+	JMP panels105
 
-panels122End:
-panels134:
+panels105End:
+panels113:
 	CMPQ 64(SP), $0x01
-	JL panels134End
+	JL panels113End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8207,32 +7942,34 @@ panels134:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels134Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0f
-	JGE panels134Rows8
-	CMPQ CX, $0x0d
-	JGE panels134Rows7
-	CMPQ CX, $0x0b
-	JGE panels134Rows6
-	CMPQ CX, $0x09
-	JGE panels134Rows5
-	CMPQ CX, $0x08
-	JGE panels134Rows8
-	CMPQ CX, $0x07
-	JGE panels134Rows7
-	CMPQ CX, $0x06
-	JGE panels134Rows6
-	CMPQ CX, $0x05
-	JGE panels134Rows5
-	CMPQ CX, $0x04
-	JGE panels134Rows4
-	JMP panels134Next
-
-panels134Rows4:
-	// 4 rows × 16 columns.
+panels113Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x0f
+	JGE panels113Rows8
+	CMPQ R13, $0x0d
+	JGE panels113Rows7
+	CMPQ R13, $0x0b
+	JGE panels113Rows6
+	CMPQ R13, $0x09
+	JGE panels113Rows5
+	CMPQ R13, $0x08
+	JGE panels113Rows8
+	CMPQ R13, $0x07
+	JGE panels113Rows7
+	CMPQ R13, $0x06
+	JGE panels113Rows6
+	CMPQ R13, $0x05
+	JGE panels113Rows5
+	CMPQ R13, $0x04
+	JGE panels113Rows4
+	JMP panels113Next
+
+panels113Rows4:
+	// 4 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -8241,14 +7978,12 @@ panels134Rows4:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z19
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group135:
+group114:
 	VPXORD (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD Z21, Z20, Z16
@@ -8262,7 +7997,7 @@ group135:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group135
+	JNE group114
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8283,12 +8018,10 @@ group135:
 	VMULPS Z20, Z19, Z19
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
-	JMP panels134Done
+	JMP panels113Done
 
-panels134Rows5:
+panels113Rows5:
 	// 5 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -8299,14 +8032,12 @@ panels134Rows5:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z20
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group136:
+group115:
 	VPXORD (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD Z22, Z21, Z16
@@ -8322,7 +8053,7 @@ group136:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group136
+	JNE group115
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8346,12 +8077,10 @@ group136:
 	VMULPS Z21, Z20, Z20
 	VMOVUPS Z20, (R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels134Done
+	JMP panels113Done
 
-panels134Rows6:
+panels113Rows6:
 	// 6 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -8364,14 +8093,12 @@ panels134Rows6:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z21
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group137:
+group116:
 	VPXORD (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD Z23, Z22, Z16
@@ -8389,7 +8116,7 @@ group137:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group137
+	JNE group116
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8416,12 +8143,10 @@ group137:
 	VMULPS Z22, Z21, Z21
 	VMOVUPS Z21, (R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels134Done
+	JMP panels113Done
 
-panels134Rows7:
+panels113Rows7:
 	// 7 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -8436,16 +8161,14 @@ panels134Rows7:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z22
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group138:
+group117:
 	VPXORD (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD Z24, Z23, Z16
@@ -8466,7 +8189,7 @@ group138:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group138
+	JNE group117
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8498,12 +8221,10 @@ group138:
 	VMULPS Z23, Z22, Z22
 	VMOVUPS Z22, (R12)
 	MOVQ $0x00000007, BX
-	JMP panels134Done
+	JMP panels113Done
 
-panels134Rows8:
+panels113Rows8:
 	// 8 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -8520,16 +8241,14 @@ panels134Rows8:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z23
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group139:
+group118:
 	VPXORD (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD Z25, Z24, Z16
@@ -8552,7 +8271,7 @@ group139:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group139
+	JNE group118
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -8588,9 +8307,9 @@ group139:
 	VMOVUPS Z23, (R12)(R9*1)
 	MOVQ $0x00000008, BX
 
-panels134Done:
+panels113Done:
 	SUBQ BX, 80(SP)
-	JE panels134Next
+	JE panels113Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -8600,17 +8319,17 @@ panels134Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels134Tiles
+	JMP panels113Tiles
 
-panels134Next:
+panels113Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels134
+	JMP panels113
 
-panels134End:
+panels113End:
 	VZEROUPPER
 	RET
 
@@ -8649,24 +8368,24 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used140
+	JE used119
 	LEAQ zeros<>+0(SB), AX
 
-used140:
+used119:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors142
+	JNE noFactors121
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors141
+	JNE factors120
 
-noFactors142:
+noFactors121:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors141:
+factors120:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -8681,11 +8400,11 @@ factors141:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG panels143End
+	JG panels122End
 
-panels143:
+panels122:
 	CMPQ 64(SP), $0x08
-	JL panels143End
+	JL panels122End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8696,17 +8415,20 @@ panels143:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels143Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x02
-	JGE panels143Rows2
-	CMPQ CX, $0x01
-	JGE panels143Rows1
-	JMP panels143Next
-
-panels143Rows1:
+panels122Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	LEAQ (BX)(R8*1), DX
+	LEAQ (DX)(R8*4), R12
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x02
+	JGE panels122Rows2
+	CMPQ R13, $0x01
+	JGE panels122Rows1
+	JMP panels122Next
 
+panels122Rows1:
 	// 1 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8716,14 +8438,10 @@ panels143Rows1:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
-	LEAQ (DX)(R8*4), R12
 	MOVQ 88(SP), CX
 
-group144:
+group123:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8788,18 +8506,18 @@ group144:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group144
+	JNE group123
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun145
+	JNE begun124
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun145:
+begun124:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8843,11 +8561,9 @@ begun145:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels143Done
+	JMP panels122Done
 
-panels143Rows2:
-	MOVQ 152(SP), R11
-
+panels122Rows2:
 	// 2 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8865,14 +8581,10 @@ panels143Rows2:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
-	LEAQ (DX)(R8*4), R12
 	MOVQ 88(SP), CX
 
-group146:
+group125:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8955,18 +8667,18 @@ group146:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group146
+	JNE group125
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun147
+	JNE begun126
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun147:
+begun126:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9048,30 +8760,30 @@ begun147:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
 
-panels143Done:
+panels122Done:
 	SUBQ BX, 80(SP)
-	JE panels143Next
+	JE panels122Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels143Tiles
+	JMP panels122Tiles
 
-panels143Next:
+panels122Next:
 	ADDQ $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x08, 64(SP)
-	JMP panels143
+	JMP panels122
 
-panels143End:
+panels122End:
 	CMPQ 72(SP), $0x04
-	JG panels148End
+	JG panels127End
 
-panels148:
+panels127:
 	CMPQ 64(SP), $0x04
-	JL panels148End
+	JL panels127End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9082,37 +8794,36 @@ panels148:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels148Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels148Rows4
-	CMPQ CX, $0x05
-	JGE panels148Rows3
-	CMPQ CX, $0x04
-	JGE panels148Rows4
-	CMPQ CX, $0x03
-	JGE panels148Rows3
-	CMPQ CX, $0x02
-	JGE panels148Rows2
-	CMPQ CX, $0x01
-	JGE panels148Rows1
-	JMP panels148Next
-
-panels148Rows1:
+panels127Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	LEAQ (BX)(R8*1), DX
 	MOVQ 152(SP), R11
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels127Rows4
+	CMPQ R13, $0x05
+	JGE panels127Rows3
+	CMPQ R13, $0x04
+	JGE panels127Rows4
+	CMPQ R13, $0x03
+	JGE panels127Rows3
+	CMPQ R13, $0x02
+	JGE panels127Rows2
+	CMPQ R13, $0x01
+	JGE panels127Rows1
+	JMP panels127Next
 
+panels127Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group149:
+group128:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -9148,18 +8859,18 @@ group149:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group149
+	JNE group128
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun150
+	JNE begun129
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun150:
+begun129:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9187,11 +8898,9 @@ begun150:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels148Done
+	JMP panels127Done
 
-panels148Rows2:
-	MOVQ 152(SP), R11
-
+panels127Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9201,13 +8910,10 @@ panels148Rows2:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group151:
+group130:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -9253,18 +8959,18 @@ group151:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group151
+	JNE group130
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun152
+	JNE begun131
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun152:
+begun131:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9313,11 +9019,9 @@ begun152:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels148Done
+	JMP panels127Done
 
-panels148Rows3:
-	MOVQ 152(SP), R11
-
+panels127Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9331,13 +9035,10 @@ panels148Rows3:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group153:
+group132:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -9393,18 +9094,18 @@ group153:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group153
+	JNE group132
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun154
+	JNE begun133
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun154:
+begun133:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9474,11 +9175,9 @@ begun154:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels148Done
+	JMP panels127Done
 
-panels148Rows4:
-	MOVQ 152(SP), R11
-
+panels127Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9496,15 +9195,12 @@ panels148Rows4:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group155:
+group134:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -9571,18 +9267,18 @@ group155:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group155
+	JNE group134
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun156
+	JNE begun135
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun156:
+begun135:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9674,27 +9370,27 @@ begun156:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels148Done:
+panels127Done:
 	SUBQ BX, 80(SP)
-	JE panels148Next
+	JE panels127Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels148Tiles
+	JMP panels127Tiles
 
-panels148Next:
+panels127Next:
 	ADDQ $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x04, 64(SP)
-	JMP panels148
+	JMP panels127
 
-panels148End:
-panels157:
+panels127End:
+panels136:
 	CMPQ 64(SP), $0x02
-	JL panels157End
+	JL panels136End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -9705,54 +9401,54 @@ panels157:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels157Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels157Rows12
-	CMPQ CX, $0x0f
-	JGE panels157Rows8
-	CMPQ CX, $0x0d
-	JGE panels157Rows7
-	CMPQ CX, $0x0c
-	JGE panels157Rows12
-	CMPQ CX, $0x0b
-	JGE panels157Rows6
-	CMPQ CX, $0x09
-	JGE panels157Rows5
-	CMPQ CX, $0x08
-	JGE panels157Rows8
-	CMPQ CX, $0x07
-	JGE panels157Rows7
-	CMPQ CX, $0x06
-	JGE panels157Rows6
-	CMPQ CX, $0x05
-	JGE panels157Rows5
-	CMPQ CX, $0x04
-	JGE panels157Rows4
-	CMPQ CX, $0x03
-	JGE panels157Rows3
-	CMPQ CX, $0x02
-	JGE panels157Rows2
-	CMPQ CX, $0x01
-	JGE panels157Rows1
-	JMP panels157Next
-
-panels157Rows1:
+panels136Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few158
+	JLE few137
 	MOVQ 56(SP), R11
 
-few158:
+few137:
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels136Rows12
+	CMPQ R13, $0x0f
+	JGE panels136Rows8
+	CMPQ R13, $0x0d
+	JGE panels136Rows7
+	CMPQ R13, $0x0c
+	JGE panels136Rows12
+	CMPQ R13, $0x0b
+	JGE panels136Rows6
+	CMPQ R13, $0x09
+	JGE panels136Rows5
+	CMPQ R13, $0x08
+	JGE panels136Rows8
+	CMPQ R13, $0x07
+	JGE panels136Rows7
+	CMPQ R13, $0x06
+	JGE panels136Rows6
+	CMPQ R13, $0x05
+	JGE panels136Rows5
+	CMPQ R13, $0x04
+	JGE panels136Rows4
+	CMPQ R13, $0x03
+	JGE panels136Rows3
+	CMPQ R13, $0x02
+	JGE panels136Rows2
+	CMPQ R13, $0x01
+	JGE panels136Rows1
+	JMP panels136Next
+
+panels136Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group159:
+group138:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9773,18 +9469,18 @@ group159:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group159
+	JNE group138
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun160
+	JNE begun139
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun160:
+begun139:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9804,26 +9500,18 @@ begun160:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows2:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few161
-	MOVQ 56(SP), R11
-
-few161:
+panels136Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group162:
+group140:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9850,18 +9538,18 @@ group162:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group162
+	JNE group140
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun163
+	JNE begun141
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun163:
+begun141:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9894,15 +9582,9 @@ begun163:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows3:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few164
-	MOVQ 56(SP), R11
-
-few164:
+panels136Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9910,12 +9592,10 @@ few164:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group165:
+group142:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9948,18 +9628,18 @@ group165:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group165
+	JNE group142
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun166
+	JNE begun143
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun166:
+begun143:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10005,15 +9685,9 @@ begun166:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows4:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few167
-	MOVQ 56(SP), R11
-
-few167:
+panels136Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10023,14 +9697,12 @@ few167:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group168:
+group144:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -10070,18 +9742,18 @@ group168:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group168
+	JNE group144
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun169
+	JNE begun145
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun169:
+begun145:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10140,15 +9812,9 @@ begun169:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows5:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few170
-	MOVQ 56(SP), R11
-
-few170:
+panels136Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10160,14 +9826,12 @@ few170:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group171:
+group146:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -10213,18 +9877,18 @@ group171:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group171
+	JNE group146
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun172
+	JNE begun147
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun172:
+begun147:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10296,15 +9960,9 @@ begun172:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows6:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few173
-	MOVQ 56(SP), R11
-
-few173:
+panels136Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10318,14 +9976,12 @@ few173:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group174:
+group148:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -10377,18 +10033,18 @@ group174:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group174
+	JNE group148
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun175
+	JNE begun149
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun175:
+begun149:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10473,15 +10129,9 @@ begun175:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows7:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few176
-	MOVQ 56(SP), R11
-
-few176:
+panels136Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10497,16 +10147,14 @@ few176:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group177:
+group150:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -10565,18 +10213,18 @@ group177:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group177
+	JNE group150
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun178
+	JNE begun151
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun178:
+begun151:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10674,15 +10322,9 @@ begun178:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows8:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few179
-	MOVQ 56(SP), R11
-
-few179:
+panels136Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10700,16 +10342,14 @@ few179:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group180:
+group152:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -10774,18 +10414,18 @@ group180:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group180
+	JNE group152
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun181
+	JNE begun153
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun181:
+begun153:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10896,9 +10536,9 @@ begun181:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels157Done
+	JMP panels136Done
 
-panels157Rows12:
+panels136Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10924,7 +10564,6 @@ panels157Rows12:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10932,10 +10571,9 @@ panels157Rows12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group182:
+group154:
 	VMOVDQU32 (BX), Z9
 	VPSLLW $0x08, Z9, Z8
 	VPSRAW $0x08, Z8, Z8
@@ -11022,17 +10660,17 @@ group182:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group182
+	JNE group154
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun183
+	JNE begun155
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun183:
+begun155:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11196,27 +10834,27 @@ begun183:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels157Done:
+panels136Done:
 	SUBQ BX, 80(SP)
-	JE panels157Next
+	JE panels136Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels157Tiles
+	JMP panels136Tiles
 
-panels157Next:
+panels136Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels157
+	JMP panels136
 
-panels157End:
-panels184:
+panels136End:
+panels156:
 	CMPQ 64(SP), $0x01
-	JL panels184End
+	JL panels156End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11227,47 +10865,47 @@ panels184:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels184Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels184Rows12
-	CMPQ CX, $0x0f
-	JGE panels184Rows8
-	CMPQ CX, $0x0d
-	JGE panels184Rows7
-	CMPQ CX, $0x0c
-	JGE panels184Rows12
-	CMPQ CX, $0x0b
-	JGE panels184Rows6
-	CMPQ CX, $0x09
-	JGE panels184Rows5
-	CMPQ CX, $0x08
-	JGE panels184Rows8
-	CMPQ CX, $0x07
-	JGE panels184Rows7
-	CMPQ CX, $0x06
-	JGE panels184Rows6
-	CMPQ CX, $0x05
-	JGE panels184Rows5
-	CMPQ CX, $0x04
-	JGE panels184Rows4
-	CMPQ CX, $0x03
-	JGE panels184Rows3
-	CMPQ CX, $0x02
-	JGE panels184Rows2
-	CMPQ CX, $0x01
-	JGE panels184Rows1
-	JMP panels184Next
+panels156Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels156Rows12
+	CMPQ R13, $0x0f
+	JGE panels156Rows8
+	CMPQ R13, $0x0d
+	JGE panels156Rows7
+	CMPQ R13, $0x0c
+	JGE panels156Rows12
+	CMPQ R13, $0x0b
+	JGE panels156Rows6
+	CMPQ R13, $0x09
+	JGE panels156Rows5
+	CMPQ R13, $0x08
+	JGE panels156Rows8
+	CMPQ R13, $0x07
+	JGE panels156Rows7
+	CMPQ R13, $0x06
+	JGE panels156Rows6
+	CMPQ R13, $0x05
+	JGE panels156Rows5
+	CMPQ R13, $0x04
+	JGE panels156Rows4
+	CMPQ R13, $0x03
+	JGE panels156Rows3
+	CMPQ R13, $0x02
+	JGE panels156Rows2
+	CMPQ R13, $0x01
+	JGE panels156Rows1
+	JMP panels156Next
 
-panels184Rows1:
+panels156Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group185:
+group157:
 	VMOVDQU32 (BX), Z18
 	VPSLLW $0x08, Z18, Z17
 	VPSRAW $0x08, Z17, Z17
@@ -11279,17 +10917,17 @@ group185:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group185
+	JNE group157
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun186
+	JNE begun158
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun186:
+begun158:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11305,18 +10943,16 @@ begun186:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows2:
+panels156Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group187:
+group159:
 	VMOVDQU32 (BX), Z19
 	VPSLLW $0x08, Z19, Z18
 	VPSRAW $0x08, Z18, Z18
@@ -11332,17 +10968,17 @@ group187:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group187
+	JNE group159
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun188
+	JNE begun160
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun188:
+begun160:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11367,19 +11003,17 @@ begun188:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows3:
+panels156Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group189:
+group161:
 	VMOVDQU32 (BX), Z20
 	VPSLLW $0x08, Z20, Z19
 	VPSRAW $0x08, Z19, Z19
@@ -11399,17 +11033,17 @@ group189:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group189
+	JNE group161
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun190
+	JNE begun162
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun190:
+begun162:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11443,22 +11077,20 @@ begun190:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows4:
+panels156Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group191:
+group163:
 	VMOVDQU32 (BX), Z21
 	VPSLLW $0x08, Z21, Z20
 	VPSRAW $0x08, Z20, Z20
@@ -11483,17 +11115,17 @@ group191:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group191
+	JNE group163
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun192
+	JNE begun164
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun192:
+begun164:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11536,23 +11168,21 @@ begun192:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows5:
+panels156Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group193:
+group165:
 	VMOVDQU32 (BX), Z22
 	VPSLLW $0x08, Z22, Z21
 	VPSRAW $0x08, Z21, Z21
@@ -11581,17 +11211,17 @@ group193:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group193
+	JNE group165
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun194
+	JNE begun166
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun194:
+begun166:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11643,9 +11273,9 @@ begun194:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows6:
+panels156Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11653,14 +11283,12 @@ panels184Rows6:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group195:
+group167:
 	VMOVDQU32 (BX), Z23
 	VPSLLW $0x08, Z23, Z22
 	VPSRAW $0x08, Z22, Z22
@@ -11693,17 +11321,17 @@ group195:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group195
+	JNE group167
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun196
+	JNE begun168
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun196:
+begun168:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11764,9 +11392,9 @@ begun196:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows7:
+panels156Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11775,16 +11403,14 @@ panels184Rows7:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group197:
+group169:
 	VMOVDQU32 (BX), Z24
 	VPSLLW $0x08, Z24, Z23
 	VPSRAW $0x08, Z23, Z23
@@ -11822,17 +11448,17 @@ group197:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group197
+	JNE group169
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun198
+	JNE begun170
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun198:
+begun170:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11902,9 +11528,9 @@ begun198:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows8:
+panels156Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11914,16 +11540,14 @@ panels184Rows8:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group199:
+group171:
 	VMOVDQU32 (BX), Z25
 	VPSLLW $0x08, Z25, Z24
 	VPSRAW $0x08, Z24, Z24
@@ -11965,17 +11589,17 @@ group199:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group199
+	JNE group171
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun200
+	JNE begun172
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun200:
+begun172:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -12054,9 +11678,9 @@ begun200:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels184Done
+	JMP panels156Done
 
-panels184Rows12:
+panels156Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -12070,7 +11694,6 @@ panels184Rows12:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -12078,10 +11701,9 @@ panels184Rows12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group201:
+group173:
 	VMOVDQU32 (BX), Z29
 	VPSLLW $0x08, Z29, Z28
 	VPSRAW $0x08, Z28, Z28
@@ -12140,17 +11762,17 @@ group201:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group201
+	JNE group173
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun202
+	JNE begun174
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun202:
+begun174:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -12266,24 +11888,24 @@ begun202:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels184Done:
+panels156Done:
 	SUBQ BX, 80(SP)
-	JE panels184Next
+	JE panels156Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels184Tiles
+	JMP panels156Tiles
 
-panels184Next:
+panels156Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels184
+	JMP panels156
 
-panels184End:
+panels156End:
 	VZEROUPPER
 	RET
 
@@ -12313,10 +11935,10 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used203
+	JE used175
 	LEAQ zeros<>+0(SB), AX
 
-used203:
+used175:
 	MOVQ AX, (SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -12331,11 +11953,11 @@ used203:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG panels204End
+	JG panels176End
 
-panels204:
+panels176:
 	CMPQ 64(SP), $0x04
-	JL panels204End
+	JL panels176End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -12346,40 +11968,39 @@ panels204:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels204Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x07
-	JGE panels204Rows4
-	CMPQ CX, $0x05
-	JGE panels204Rows3
-	CMPQ CX, $0x04
-	JGE panels204Rows4
-	CMPQ CX, $0x03
-	JGE panels204Rows3
-	CMPQ CX, $0x02
-	JGE panels204Rows2
-	CMPQ CX, $0x01
-	JGE panels204Rows1
-	JMP panels204Next
-
-panels204Rows1:
+panels176Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
+	LEAQ (BX)(R8*1), DX
 	MOVQ 152(SP), R11
-
-	// 1 rows × 64 columns.
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x07
+	JGE panels176Rows4
+	CMPQ R13, $0x05
+	JGE panels176Rows3
+	CMPQ R13, $0x04
+	JGE panels176Rows4
+	CMPQ R13, $0x03
+	JGE panels176Rows3
+	CMPQ R13, $0x02
+	JGE panels176Rows2
+	CMPQ R13, $0x01
+	JGE panels176Rows1
+	JMP panels176Next
+
+panels176Rows1:
+	// 1 rows × 64 columns.
 	VPBROADCASTD (AX), Z16
 	VMOVDQA32 Z16, Z17
 	VMOVDQA32 Z16, Z18
 	VMOVDQA32 Z16, Z19
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group205:
+group177:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -12398,18 +12019,18 @@ group205:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group205
+	JNE group177
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun206
+	JNE begun178
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun206:
+begun178:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -12435,14 +12056,10 @@ begun206:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels204Done
+	JMP panels176Done
 
-panels204Rows2:
-	MOVQ 152(SP), R11
-
+panels176Rows2:
 	// 2 rows × 64 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -12453,13 +12070,10 @@ panels204Rows2:
 	VMOVDQA32 Z20, Z22
 	VMOVDQA32 Z20, Z23
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group207:
+group179:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -12483,18 +12097,18 @@ group207:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group207
+	JNE group179
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun208
+	JNE begun180
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun208:
+begun180:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -12540,14 +12154,10 @@ begun208:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels204Done
+	JMP panels176Done
 
-panels204Rows3:
-	MOVQ 152(SP), R11
-
+panels176Rows3:
 	// 3 rows × 64 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -12563,13 +12173,10 @@ panels204Rows3:
 	VMOVDQA32 Z24, Z26
 	VMOVDQA32 Z24, Z27
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group209:
+group181:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -12598,18 +12205,18 @@ group209:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group209
+	JNE group181
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun210
+	JNE begun182
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun210:
+begun182:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -12675,14 +12282,10 @@ begun210:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels204Done
+	JMP panels176Done
 
-panels204Rows4:
-	MOVQ 152(SP), R11
-
+panels176Rows4:
 	// 4 rows × 64 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -12703,15 +12306,12 @@ panels204Rows4:
 	VMOVDQA32 Z28, Z30
 	VMOVDQA32 Z28, Z31
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
-	LEAQ (BX)(R8*1), DX
 	MOVQ 88(SP), CX
 
-group211:
+group183:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -12746,18 +12346,18 @@ group211:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group211
+	JNE group183
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun212
+	JNE begun184
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun212:
+begun184:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -12844,28 +12444,28 @@ begun212:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels204Done:
+panels176Done:
 	SUBQ BX, 80(SP)
-	JE panels204Next
+	JE panels176Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels204Tiles
+	JMP panels176Tiles
 
-panels204Next:
+panels176Next:
 	ADDQ $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x04, 64(SP)
-	JMP panels204
+	JMP panels176
 
-panels204End:
-panels213:
+panels176End:
+panels185:
 	CMPQ 64(SP), $0x02
-	JL panels213End
+	JL panels185End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -12876,57 +12476,57 @@ panels213:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels213Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x11
-	JGE panels213Rows12
-	CMPQ CX, $0x0f
-	JGE panels213Rows8
-	CMPQ CX, $0x0d
-	JGE panels213Rows7
-	CMPQ CX, $0x0c
-	JGE panels213Rows12
-	CMPQ CX, $0x0b
-	JGE panels213Rows6
-	CMPQ CX, $0x09
-	JGE panels213Rows5
-	CMPQ CX, $0x08
-	JGE panels213Rows8
-	CMPQ CX, $0x07
-	JGE panels213Rows7
-	CMPQ CX, $0x06
-	JGE panels213Rows6
-	CMPQ CX, $0x05
-	JGE panels213Rows5
-	CMPQ CX, $0x04
-	JGE panels213Rows4
-	CMPQ CX, $0x03
-	JGE panels213Rows3
-	CMPQ CX, $0x02
-	JGE panels213Rows2
-	CMPQ CX, $0x01
-	JGE panels213Rows1
-	JMP panels213Next
-
-panels213Rows1:
+panels185Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few214
+	JLE few186
 	MOVQ 56(SP), R11
 
-few214:
-	// 1 rows × 32 columns.
+few186:
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x11
+	JGE panels185Rows12
+	CMPQ R13, $0x0f
+	JGE panels185Rows8
+	CMPQ R13, $0x0d
+	JGE panels185Rows7
+	CMPQ R13, $0x0c
+	JGE panels185Rows12
+	CMPQ R13, $0x0b
+	JGE panels185Rows6
+	CMPQ R13, $0x09
+	JGE panels185Rows5
+	CMPQ R13, $0x08
+	JGE panels185Rows8
+	CMPQ R13, $0x07
+	JGE panels185Rows7
+	CMPQ R13, $0x06
+	JGE panels185Rows6
+	CMPQ R13, $0x05
+	JGE panels185Rows5
+	CMPQ R13, $0x04
+	JGE panels185Rows4
+	CMPQ R13, $0x03
+	JGE panels185Rows3
+	CMPQ R13, $0x02
+	JGE panels185Rows2
+	CMPQ R13, $0x01
+	JGE panels185Rows1
+	JMP panels185Next
+
+panels185Rows1:
+	// 1 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	VMOVDQA32 Z16, Z17
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group215:
+group187:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12938,18 +12538,18 @@ group215:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group215
+	JNE group187
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun216
+	JNE begun188
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun216:
+begun188:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -12967,30 +12567,20 @@ begun216:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows2:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few217
-	MOVQ 56(SP), R11
-
-few217:
+panels185Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
 	VPBROADCASTD (AX), Z18
 	VMOVDQA32 Z18, Z19
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group218:
+group189:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13005,18 +12595,18 @@ group218:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group218
+	JNE group189
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun219
+	JNE begun190
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun219:
+begun190:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -13046,18 +12636,10 @@ begun219:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows3:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few220
-	MOVQ 56(SP), R11
-
-few220:
+panels185Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13067,12 +12649,10 @@ few220:
 	VPBROADCASTD (AX), Z20
 	VMOVDQA32 Z20, Z21
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group221:
+group191:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13090,18 +12670,18 @@ group221:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group221
+	JNE group191
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun222
+	JNE begun192
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun222:
+begun192:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -13143,18 +12723,10 @@ begun222:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows4:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few223
-	MOVQ 56(SP), R11
-
-few223:
+panels185Rows4:
 	// 4 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13167,14 +12739,12 @@ few223:
 	VPBROADCASTD (AX), Z22
 	VMOVDQA32 Z22, Z23
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group224:
+group193:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13196,18 +12766,18 @@ group224:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group224
+	JNE group193
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun225
+	JNE begun194
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun225:
+begun194:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -13261,18 +12831,10 @@ begun225:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows5:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few226
-	MOVQ 56(SP), R11
-
-few226:
+panels185Rows5:
 	// 5 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13288,14 +12850,12 @@ few226:
 	VPBROADCASTD (AX), Z24
 	VMOVDQA32 Z24, Z25
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group227:
+group195:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13320,18 +12880,18 @@ group227:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group227
+	JNE group195
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun228
+	JNE begun196
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun228:
+begun196:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z26
@@ -13397,18 +12957,10 @@ begun228:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows6:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few229
-	MOVQ 56(SP), R11
-
-few229:
+panels185Rows6:
 	// 6 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13427,14 +12979,12 @@ few229:
 	VPBROADCASTD (AX), Z26
 	VMOVDQA32 Z26, Z27
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group230:
+group197:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13462,18 +13012,18 @@ group230:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group230
+	JNE group197
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun231
+	JNE begun198
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun231:
+begun198:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -13551,18 +13101,10 @@ begun231:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows7:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few232
-	MOVQ 56(SP), R11
-
-few232:
+panels185Rows7:
 	// 7 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13584,16 +13126,14 @@ few232:
 	VPBROADCASTD (AX), Z28
 	VMOVDQA32 Z28, Z29
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group233:
+group199:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13625,18 +13165,18 @@ group233:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group233
+	JNE group199
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun234
+	JNE begun200
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun234:
+begun200:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z30
@@ -13726,18 +13266,10 @@ begun234:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows8:
-	MOVQ 152(SP), R11
-	CMPQ 72(SP), $0x09
-	JLE few235
-	MOVQ 56(SP), R11
-
-few235:
+panels185Rows8:
 	// 8 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13762,16 +13294,14 @@ few235:
 	VPBROADCASTD (AX), Z30
 	VMOVDQA32 Z30, Z31
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group236:
+group201:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -13806,18 +13336,18 @@ group236:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group236
+	JNE group201
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun237
+	JNE begun202
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun237:
+begun202:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -13919,12 +13449,10 @@ begun237:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels213Done
+	JMP panels185Done
 
-panels213Rows12:
+panels185Rows12:
 	// 12 rows × 32 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VMOVDQA32 Z16, Z17
@@ -13961,7 +13489,6 @@ panels213Rows12:
 	VPBROADCASTD (AX), Z6
 	VMOVDQA32 Z6, Z7
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -13969,10 +13496,9 @@ panels213Rows12:
 	ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11
 	ADDQ R9, R11
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group238:
+group203:
 	VPXORD (BX), Z12, Z8
 	VPXORD (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -14017,17 +13543,17 @@ group238:
 	ADDQ $0x04, R12
 	ADDQ $0x04, R11
 	DECQ CX
-	JNE group238
+	JNE group203
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun239
+	JNE begun204
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun239:
+begun204:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z8
@@ -14178,28 +13704,28 @@ begun239:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels213Done:
+panels185Done:
 	SUBQ BX, 80(SP)
-	JE panels213Next
+	JE panels185Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels213Tiles
+	JMP panels185Tiles
 
-panels213Next:
+panels185Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels213
+	JMP panels185
 
-panels213End:
-panels240:
+panels185End:
+panels205:
 	CMPQ 64(SP), $0x01
-	JL panels240End
+	JL panels205End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -14210,63 +13736,63 @@ panels240:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels240Tiles:
-	MOVQ 80(SP), CX
-	CMPQ CX, $0x0f
-	JGE panels240Rows8
-	CMPQ CX, $0x0d
-	JGE panels240Rows7
-	CMPQ CX, $0x0b
-	JGE panels240Rows6
-	CMPQ CX, $0x09
-	JGE panels240Rows5
-	CMPQ CX, $0x08
-	JGE panels240Rows8
-	CMPQ CX, $0x07
-	JGE panels240Rows7
-	CMPQ CX, $0x06
-	JGE panels240Rows6
-	CMPQ CX, $0x05
-	JGE panels240Rows5
-	CMPQ CX, $0x04
-	JGE panels240Rows4
-	CMPQ CX, $0x03
-	JGE panels240Rows3
-	CMPQ CX, $0x02
-	JGE panels240Rows2
-	CMPQ CX, $0x01
-	JGE panels240Rows1
-	JMP panels240Next
-
-panels240Rows1:
-	// 1 rows × 16 columns.
+panels205Tiles:
+	MOVQ 96(SP), R9
+	MOVQ 56(SP), BX
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
+	MOVQ 80(SP), R13
+	CMPQ R13, $0x0f
+	JGE panels205Rows8
+	CMPQ R13, $0x0d
+	JGE panels205Rows7
+	CMPQ R13, $0x0b
+	JGE panels205Rows6
+	CMPQ R13, $0x09
+	JGE panels205Rows5
+	CMPQ R13, $0x08
+	JGE panels205Rows8
+	CMPQ R13, $0x07
+	JGE panels205Rows7
+	CMPQ R13, $0x06
+	JGE panels205Rows6
+	CMPQ R13, $0x05
+	JGE panels205Rows5
+	CMPQ R13, $0x04
+	JGE panels205Rows4
+	CMPQ R13, $0x03
+	JGE panels205Rows3
+	CMPQ R13, $0x02
+	JGE panels205Rows2
+	CMPQ R13, $0x01
+	JGE panels205Rows1
+	JMP panels205Next
+
+panels205Rows1:
+	// 1 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group241:
+group206:
 	VPXORD (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD Z18, Z17, Z16
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group241
+	JNE group206
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun242
+	JNE begun207
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun242:
+begun207:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z17
@@ -14280,22 +13806,18 @@ begun242:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows2:
+panels205Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group243:
+group208:
 	VPXORD (BX), Z12, Z18
 	VPBROADCASTD (AX), Z19
 	VPDPBUSD Z19, Z18, Z16
@@ -14304,17 +13826,17 @@ group243:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group243
+	JNE group208
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun244
+	JNE begun209
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun244:
+begun209:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -14336,24 +13858,20 @@ begun244:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows3:
+panels205Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z18
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group245:
+group210:
 	VPXORD (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD Z20, Z19, Z16
@@ -14364,17 +13882,17 @@ group245:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group245
+	JNE group210
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun246
+	JNE begun211
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun246:
+begun211:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z19
@@ -14404,12 +13922,10 @@ begun246:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows4:
+panels205Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -14418,14 +13934,12 @@ panels240Rows4:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z19
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group247:
+group212:
 	VPXORD (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD Z21, Z20, Z16
@@ -14439,17 +13953,17 @@ group247:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group247
+	JNE group212
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun248
+	JNE begun213
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun248:
+begun213:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -14487,12 +14001,10 @@ begun248:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows5:
+panels205Rows5:
 	// 5 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -14503,14 +14015,12 @@ panels240Rows5:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z20
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group249:
+group214:
 	VPXORD (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD Z22, Z21, Z16
@@ -14526,17 +14036,17 @@ group249:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group249
+	JNE group214
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun250
+	JNE begun215
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun250:
+begun215:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z21
@@ -14582,12 +14092,10 @@ begun250:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows6:
+panels205Rows6:
 	// 6 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -14600,14 +14108,12 @@ panels240Rows6:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z21
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group251:
+group216:
 	VPXORD (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD Z23, Z22, Z16
@@ -14625,17 +14131,17 @@ group251:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group251
+	JNE group216
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun252
+	JNE begun217
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun252:
+begun217:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -14689,12 +14195,10 @@ begun252:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows7:
+panels205Rows7:
 	// 7 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -14709,16 +14213,14 @@ panels240Rows7:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z22
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group253:
+group218:
 	VPXORD (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD Z24, Z23, Z16
@@ -14739,17 +14241,17 @@ group253:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group253
+	JNE group218
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun254
+	JNE begun219
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun254:
+begun219:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z23
@@ -14811,12 +14313,10 @@ begun254:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels240Done
+	JMP panels205Done
 
-panels240Rows8:
+panels205Rows8:
 	// 8 rows × 16 columns.
-	MOVQ 144(SP), AX
-	MOVQ 112(SP), CX
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z17
@@ -14833,16 +14333,14 @@ panels240Rows8:
 	ADDQ CX, AX
 	VPBROADCASTD (AX), Z23
 	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ 96(SP), R9
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), R12
 	ADDQ R9, R12
-	MOVQ 56(SP), BX
 	MOVQ 88(SP), CX
 
-group255:
+group220:
 	VPXORD (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD Z25, Z24, Z16
@@ -14865,17 +14363,17 @@ group255:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group255
+	JNE group220
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun256
+	JNE begun221
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun256:
+begun221:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -14946,25 +14444,25 @@ begun256:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
 
-panels240Done:
+panels205Done:
 	SUBQ BX, 80(SP)
-	JE panels240Next
+	JE panels205Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels240Tiles
+	JMP panels205Tiles
 
-panels240Next:
+panels205Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels240
+	JMP panels205
 
-panels240End:
+panels205End:
 	VZEROUPPER
 	RET
 
@@ -15062,26 +14560,26 @@ tail2:
 	VPSHUFB Y1, Y5, Y5
 	VPERMD Y5, Y2, Y5
 	TESTQ $0x00000004, R11
-	JE part257
+	JE part222
 	VMOVD X5, (R10)
 	VPSRLDQ $0x04, X5, X5
 	ADDQ $0x04, R10
 
-part257:
+part222:
 	TESTQ $0x00000002, R11
-	JE part258
+	JE part223
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ $0x02, R10
 
-part258:
+part223:
 	TESTQ $0x00000001, R11
-	JE part259
+	JE part224
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ $0x01, R10
 
-part259:
+part224:
 end2:
 	TESTQ DX, DX
 	JE next
@@ -16152,7 +15650,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow269
+	JE maxOfRow234
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16164,7 +15662,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow269
+	JE maxOfRow234
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16176,7 +15674,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow269
+	JE maxOfRow234
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16188,7 +15686,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow269:
+maxOfRow234:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -16201,7 +15699,7 @@ maxOfRow269:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow270
+	JE maxOfRow235
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16213,7 +15711,7 @@ maxOfRow269:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow270
+	JE maxOfRow235
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16225,7 +15723,7 @@ maxOfRow269:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow270
+	JE maxOfRow235
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16237,7 +15735,7 @@ maxOfRow269:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow270:
+maxOfRow235:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -16253,7 +15751,7 @@ maxOfRow270:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow271
+	JE maxOfRow236
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16265,7 +15763,7 @@ maxOfRow270:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow271
+	JE maxOfRow236
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16277,7 +15775,7 @@ maxOfRow270:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow271
+	JE maxOfRow236
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -16289,7 +15787,7 @@ maxOfRow270:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow271:
+maxOfRow236:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -16302,7 +15800,7 @@ maxOfRow271:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow272
+	JE maxOfRow237
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16314,7 +15812,7 @@ maxOfRow271:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow272
+	JE maxOfRow237
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16326,7 +15824,7 @@ maxOfRow271:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow272
+	JE maxOfRow237
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16338,7 +15836,7 @@ maxOfRow271:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow272:
+maxOfRow237:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -16354,7 +15852,7 @@ maxOfRow272:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow273
+	JE maxOfRow238
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16366,7 +15864,7 @@ maxOfRow272:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow273
+	JE maxOfRow238
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16378,7 +15876,7 @@ maxOfRow272:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow273
+	JE maxOfRow238
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -16390,7 +15888,7 @@ maxOfRow272:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow273:
+maxOfRow238:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -16403,7 +15901,7 @@ maxOfRow273:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow274
+	JE maxOfRow239
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16415,7 +15913,7 @@ maxOfRow273:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow274
+	JE maxOfRow239
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16427,7 +15925,7 @@ maxOfRow273:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow274
+	JE maxOfRow239
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16439,7 +15937,7 @@ maxOfRow273:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow274:
+maxOfRow239:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -16455,7 +15953,7 @@ maxOfRow274:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow275
+	JE maxOfRow240
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16467,7 +15965,7 @@ maxOfRow274:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow275
+	JE maxOfRow240
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16479,7 +15977,7 @@ maxOfRow274:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow275
+	JE maxOfRow240
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -16491,7 +15989,7 @@ maxOfRow274:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow275:
+maxOfRow240:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -16504,7 +16002,7 @@ maxOfRow275:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow276
+	JE maxOfRow241
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -16516,7 +16014,7 @@ maxOfRow275:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow276
+	JE maxOfRow241
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -16528,7 +16026,7 @@ maxOfRow275:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow276
+	JE maxOfRow241
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -16540,7 +16038,7 @@ maxOfRow275:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow276:
+maxOfRow241:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -16577,7 +16075,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow277
+	JE maxOfRow242
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16589,7 +16087,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow277
+	JE maxOfRow242
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16601,7 +16099,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow277
+	JE maxOfRow242
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -16613,7 +16111,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow277:
+maxOfRow242:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -18268,22 +17766,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow287
+	JE maxOfRow252
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow287
+	JE maxOfRow252
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow287
+	JE maxOfRow252
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow287:
+maxOfRow252:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -18291,22 +17789,22 @@ maxOfRow287:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow288
+	JE maxOfRow253
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow288
+	JE maxOfRow253
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow288
+	JE maxOfRow253
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow288:
+maxOfRow253:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -18317,22 +17815,22 @@ maxOfRow288:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow289
+	JE maxOfRow254
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow289
+	JE maxOfRow254
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow289
+	JE maxOfRow254
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow289:
+maxOfRow254:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -18340,22 +17838,22 @@ maxOfRow289:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow290
+	JE maxOfRow255
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow290
+	JE maxOfRow255
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow290
+	JE maxOfRow255
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow290:
+maxOfRow255:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -18366,22 +17864,22 @@ maxOfRow290:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow291
+	JE maxOfRow256
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow291
+	JE maxOfRow256
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow291
+	JE maxOfRow256
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow291:
+maxOfRow256:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -18389,22 +17887,22 @@ maxOfRow291:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow292
+	JE maxOfRow257
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow292
+	JE maxOfRow257
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow292
+	JE maxOfRow257
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow292:
+maxOfRow257:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -18415,22 +17913,22 @@ maxOfRow292:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow293
+	JE maxOfRow258
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow293
+	JE maxOfRow258
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow293
+	JE maxOfRow258
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow293:
+maxOfRow258:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -18438,22 +17936,22 @@ maxOfRow293:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow294
+	JE maxOfRow259
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow294
+	JE maxOfRow259
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow294
+	JE maxOfRow259
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow294:
+maxOfRow259:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -18485,22 +17983,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow295
+	JE maxOfRow260
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow295
+	JE maxOfRow260
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow295
+	JE maxOfRow260
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow295:
+maxOfRow260:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2

@@ -78,17 +78,20 @@ panels5:
 	MOVQ AX, 8(SP)
 
 panels5Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x01
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x01
 	JGE panels5Rows1
 	JMP panels5Next
 
 panels5Rows1:
 	// 1 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop6Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -101,9 +104,6 @@ panels5Rows1:
 
 loop6Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop6Part
@@ -281,25 +281,27 @@ panels8:
 	MOVQ AX, 8(SP)
 
 panels8Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x05
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x05
 	JGE panels8Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels8Rows2
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels8Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels8Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels8Rows1
 	JMP panels8Next
 
 panels8Rows1:
 	// 1 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop9Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -308,8 +310,6 @@ panels8Rows1:
 
 loop9Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop9Part
@@ -399,10 +399,8 @@ loop9Part:
 
 panels8Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop10Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -417,8 +415,6 @@ panels8Rows2:
 
 loop10Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop10Part
@@ -537,10 +533,8 @@ loop10Part:
 
 panels8Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop11Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -561,8 +555,6 @@ panels8Rows3:
 
 loop11Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop11Part
@@ -759,41 +751,41 @@ panels13:
 	MOVQ AX, 8(SP)
 
 panels13Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0b
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0b
 	JGE panels13Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels13Rows5
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels13Rows4
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels13Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels13Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels13Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels13Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels13Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels13Rows1
 	JMP panels13Next
 
 panels13Rows1:
 	// 1 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop14Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
 
 loop14Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop14Part
@@ -861,10 +853,8 @@ loop14Part:
 
 panels13Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop15Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -875,8 +865,6 @@ panels13Rows2:
 
 loop15Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop15Part
@@ -961,10 +949,8 @@ loop15Part:
 
 panels13Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop16Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -979,8 +965,6 @@ panels13Rows3:
 
 loop16Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop16Part
@@ -1082,10 +1066,8 @@ loop16Part:
 
 panels13Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop17Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -1106,8 +1088,6 @@ loop17Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop17Part
@@ -1228,10 +1208,8 @@ loop17Part:
 
 panels13Rows5:
 	// 5 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop18Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -1256,8 +1234,6 @@ loop18Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop18Part
@@ -1395,10 +1371,8 @@ loop18Part:
 
 panels13Rows6:
 	// 6 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop19Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -1427,8 +1401,6 @@ loop19Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop19Part
@@ -1699,25 +1671,28 @@ panels25:
 	MOVQ AX, 8(SP)
 
 panels25Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels25Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels25Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels25Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels25Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels25Rows2
 	JMP panels25Next
 
 panels25Rows2:
 	// 2 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop26Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -1732,9 +1707,6 @@ panels25Rows2:
 
 loop26Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop26Part
@@ -1861,10 +1833,8 @@ loop26Part:
 
 panels25Rows3:
 	// 3 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop27Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -1885,9 +1855,6 @@ panels25Rows3:
 
 loop27Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop27Part
@@ -2043,10 +2010,8 @@ loop27Part:
 
 panels25Rows4:
 	// 4 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop28Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2075,9 +2040,6 @@ loop28Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop28Part
@@ -2301,37 +2263,39 @@ panels30:
 	MOVQ AX, 8(SP)
 
 panels30Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0f
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0f
 	JGE panels30Rows8
-	CMPQ CX, $0x0d
+	CMPQ R13, $0x0d
 	JGE panels30Rows7
-	CMPQ CX, $0x0b
+	CMPQ R13, $0x0b
 	JGE panels30Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels30Rows5
-	CMPQ CX, $0x08
+	CMPQ R13, $0x08
 	JGE panels30Rows8
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels30Rows7
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels30Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels30Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels30Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels30Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels30Rows2
 	JMP panels30Next
 
 panels30Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop31Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2342,8 +2306,6 @@ panels30Rows2:
 
 loop31Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop31Part
@@ -2430,10 +2392,8 @@ loop31Part:
 
 panels30Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop32Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2448,8 +2408,6 @@ panels30Rows3:
 
 loop32Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop32Part
@@ -2553,10 +2511,8 @@ loop32Part:
 
 panels30Rows4:
 	// 4 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop33Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2577,8 +2533,6 @@ loop33Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop33Part
@@ -2701,10 +2655,8 @@ loop33Part:
 
 panels30Rows5:
 	// 5 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop34Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2729,8 +2681,6 @@ loop34Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop34Part
@@ -2870,10 +2820,8 @@ loop34Part:
 
 panels30Rows6:
 	// 6 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop35Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -2902,8 +2850,6 @@ loop35Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop35Part
@@ -3060,10 +3006,8 @@ loop35Part:
 
 panels30Rows7:
 	// 7 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop36Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -3098,8 +3042,6 @@ loop36Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop36Part
@@ -3275,10 +3217,8 @@ loop36Part:
 
 panels30Rows8:
 	// 8 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop37Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -3317,8 +3257,6 @@ loop37Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop37Part
@@ -3548,25 +3486,27 @@ panels39:
 	MOVQ AX, 8(SP)
 
 panels39Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels39Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels39Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels39Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels39Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels39Rows2
 	JMP panels39Next
 
 panels39Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop40Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -3575,8 +3515,6 @@ panels39Rows2:
 
 loop40Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop40Part
@@ -3645,10 +3583,8 @@ loop40Part:
 
 panels39Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop41Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -3660,8 +3596,6 @@ panels39Rows3:
 
 loop41Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop41Part
@@ -3741,10 +3675,8 @@ loop41Part:
 
 panels39Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop42Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -3761,8 +3693,6 @@ loop42Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop42Part
@@ -3956,17 +3886,20 @@ panels48:
 	MOVQ AX, 8(SP)
 
 panels48Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x01
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x01
 	JGE panels48Rows1
 	JMP panels48Next
 
 panels48Rows1:
 	// 1 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop49Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -3995,9 +3928,6 @@ panels48Rows1:
 
 loop49Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop49Part
@@ -4207,25 +4137,27 @@ panels51:
 	MOVQ AX, 8(SP)
 
 panels51Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x05
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x05
 	JGE panels51Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels51Rows2
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels51Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels51Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels51Rows1
 	JMP panels51Next
 
 panels51Rows1:
 	// 1 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop52Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -4242,8 +4174,6 @@ panels51Rows1:
 
 loop52Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop52Part
@@ -4349,10 +4279,8 @@ loop52Part:
 
 panels51Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop53Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -4383,8 +4311,6 @@ panels51Rows2:
 
 loop53Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop53Part
@@ -4527,10 +4453,8 @@ loop53Part:
 
 panels51Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop54Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -4575,8 +4499,6 @@ panels51Rows3:
 
 loop54Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop54Part
@@ -4805,33 +4727,35 @@ panels56:
 	MOVQ AX, 8(SP)
 
 panels56Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0b
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0b
 	JGE panels56Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels56Rows5
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels56Rows4
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels56Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels56Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels56Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels56Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels56Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels56Rows1
 	JMP panels56Next
 
 panels56Rows1:
 	// 1 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop57Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -4842,8 +4766,6 @@ panels56Rows1:
 
 loop57Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop57Part
@@ -4919,10 +4841,8 @@ loop57Part:
 
 panels56Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop58Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -4941,8 +4861,6 @@ panels56Rows2:
 
 loop58Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop58Part
@@ -5039,10 +4957,8 @@ loop58Part:
 
 panels56Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop59Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -5069,8 +4985,6 @@ panels56Rows3:
 
 loop59Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop59Part
@@ -5188,10 +5102,8 @@ loop59Part:
 
 panels56Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop60Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -5228,8 +5140,6 @@ loop60Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop60Part
@@ -5370,10 +5280,8 @@ loop60Part:
 
 panels56Rows5:
 	// 5 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop61Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -5418,8 +5326,6 @@ loop61Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop61Part
@@ -5581,10 +5487,8 @@ loop61Part:
 
 panels56Rows6:
 	// 6 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop62Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -5637,8 +5541,6 @@ loop62Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop62Part
@@ -5930,25 +5832,28 @@ panels68:
 	MOVQ AX, 8(SP)
 
 panels68Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels68Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels68Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels68Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels68Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels68Rows2
 	JMP panels68Next
 
 panels68Rows2:
 	// 2 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop69Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -5963,9 +5868,6 @@ panels68Rows2:
 
 loop69Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop69Part
@@ -6108,10 +6010,8 @@ loop69Part:
 
 panels68Rows3:
 	// 3 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop70Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -6132,9 +6032,6 @@ panels68Rows3:
 
 loop70Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop70Part
@@ -6306,10 +6203,8 @@ loop70Part:
 
 panels68Rows4:
 	// 4 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop71Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -6338,9 +6233,6 @@ loop71Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop71Part
@@ -6580,37 +6472,39 @@ panels73:
 	MOVQ AX, 8(SP)
 
 panels73Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0f
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0f
 	JGE panels73Rows8
-	CMPQ CX, $0x0d
+	CMPQ R13, $0x0d
 	JGE panels73Rows7
-	CMPQ CX, $0x0b
+	CMPQ R13, $0x0b
 	JGE panels73Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels73Rows5
-	CMPQ CX, $0x08
+	CMPQ R13, $0x08
 	JGE panels73Rows8
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels73Rows7
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels73Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels73Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels73Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels73Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels73Rows2
 	JMP panels73Next
 
 panels73Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop74Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -6621,8 +6515,6 @@ panels73Rows2:
 
 loop74Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop74Part
@@ -6717,10 +6609,8 @@ loop74Part:
 
 panels73Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop75Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -6735,8 +6625,6 @@ panels73Rows3:
 
 loop75Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop75Part
@@ -6848,10 +6736,8 @@ loop75Part:
 
 panels73Rows4:
 	// 4 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop76Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -6872,8 +6758,6 @@ loop76Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop76Part
@@ -7004,10 +6888,8 @@ loop76Part:
 
 panels73Rows5:
 	// 5 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop77Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -7032,8 +6914,6 @@ loop77Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop77Part
@@ -7181,10 +7061,8 @@ loop77Part:
 
 panels73Rows6:
 	// 6 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop78Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -7213,8 +7091,6 @@ loop78Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop78Part
@@ -7379,10 +7255,8 @@ loop78Part:
 
 panels73Rows7:
 	// 7 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop79Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -7417,8 +7291,6 @@ loop79Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop79Part
@@ -7602,10 +7474,8 @@ loop79Part:
 
 panels73Rows8:
 	// 8 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop80Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -7644,8 +7514,6 @@ loop80Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop80Part
@@ -7883,25 +7751,27 @@ panels82:
 	MOVQ AX, 8(SP)
 
 panels82Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels82Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels82Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels82Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels82Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels82Rows2
 	JMP panels82Next
 
 panels82Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop83Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -7910,8 +7780,6 @@ panels82Rows2:
 
 loop83Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop83Part
@@ -7984,10 +7852,8 @@ loop83Part:
 
 panels82Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop84Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -7999,8 +7865,6 @@ panels82Rows3:
 
 loop84Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop84Part
@@ -8084,10 +7948,8 @@ loop84Part:
 
 panels82Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop85Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	ADDQ R8, AX
@@ -8104,8 +7966,6 @@ loop85Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop85Part
@@ -8299,17 +8159,20 @@ panels91:
 	MOVQ AX, 8(SP)
 
 panels91Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x01
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x01
 	JGE panels91Rows1
 	JMP panels91Next
 
 panels91Rows1:
 	// 1 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop92Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -8322,9 +8185,6 @@ panels91Rows1:
 
 loop92Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop92:
@@ -8583,25 +8443,27 @@ panels94:
 	MOVQ AX, 8(SP)
 
 panels94Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x05
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x05
 	JGE panels94Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels94Rows2
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels94Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels94Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels94Rows1
 	JMP panels94Next
 
 panels94Rows1:
 	// 1 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop95Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -8610,8 +8472,6 @@ panels94Rows1:
 
 loop95Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop95:
@@ -8735,10 +8595,8 @@ loop95Zero:
 
 panels94Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop96Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -8753,8 +8611,6 @@ panels94Rows2:
 
 loop96Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop96:
@@ -8899,10 +8755,8 @@ loop96Zero:
 
 panels94Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop97Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -8923,8 +8777,6 @@ panels94Rows3:
 
 loop97Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop97:
@@ -9147,41 +8999,41 @@ panels99:
 	MOVQ AX, 8(SP)
 
 panels99Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0b
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0b
 	JGE panels99Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels99Rows5
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels99Rows4
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels99Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels99Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels99Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels99Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels99Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels99Rows1
 	JMP panels99Next
 
 panels99Rows1:
 	// 1 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop100Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
 
 loop100Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop100:
@@ -9258,10 +9110,8 @@ loop100Zero:
 
 panels99Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop101Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -9272,8 +9122,6 @@ panels99Rows2:
 
 loop101Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop101:
@@ -9363,10 +9211,8 @@ loop101Zero:
 
 panels99Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop102Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -9381,8 +9227,6 @@ panels99Rows3:
 
 loop102Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop102:
@@ -9489,10 +9333,8 @@ loop102Zero:
 
 panels99Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop103Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -9513,8 +9355,6 @@ loop103Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop103:
@@ -9639,10 +9479,8 @@ loop103Zero:
 
 panels99Rows5:
 	// 5 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop104Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -9667,8 +9505,6 @@ loop104Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop104:
@@ -9810,10 +9646,8 @@ loop104Zero:
 
 panels99Rows6:
 	// 6 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop105Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
@@ -9842,8 +9676,6 @@ loop105Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop105:
@@ -10115,27 +9947,30 @@ panels111:
 	MOVQ AX, 8(SP)
 
 panels111Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	LEAQ (BX)(R11*1), DX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels111Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels111Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels111Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels111Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels111Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels111Rows1
 	JMP panels111Next
 
 panels111Rows1:
 	// 1 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop112Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -10144,9 +9979,6 @@ panels111Rows1:
 
 loop112Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop112:
@@ -10253,10 +10085,8 @@ loop112Zero:
 
 panels111Rows2:
 	// 2 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop113Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -10271,9 +10101,6 @@ panels111Rows2:
 
 loop113Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop113:
@@ -10409,10 +10236,8 @@ loop113Zero:
 
 panels111Rows3:
 	// 3 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop114Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -10433,9 +10258,6 @@ panels111Rows3:
 
 loop114Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop114:
@@ -10600,10 +10422,8 @@ loop114Zero:
 
 panels111Rows4:
 	// 4 rows × 64 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop115Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -10632,9 +10452,6 @@ loop115Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	LEAQ (BX)(R11*1), DX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop115:
@@ -10866,47 +10683,47 @@ panels117:
 	MOVQ AX, 8(SP)
 
 panels117Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x0f
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x0f
 	JGE panels117Rows8
-	CMPQ CX, $0x0d
+	CMPQ R13, $0x0d
 	JGE panels117Rows7
-	CMPQ CX, $0x0b
+	CMPQ R13, $0x0b
 	JGE panels117Rows6
-	CMPQ CX, $0x09
+	CMPQ R13, $0x09
 	JGE panels117Rows5
-	CMPQ CX, $0x08
+	CMPQ R13, $0x08
 	JGE panels117Rows8
-	CMPQ CX, $0x07
+	CMPQ R13, $0x07
 	JGE panels117Rows7
-	CMPQ CX, $0x06
+	CMPQ R13, $0x06
 	JGE panels117Rows6
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels117Rows5
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels117Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels117Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels117Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels117Rows1
 	JMP panels117Next
 
 panels117Rows1:
 	// 1 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop118Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
 
 loop118Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop118:
@@ -10974,10 +10791,8 @@ loop118Zero:
 
 panels117Rows2:
 	// 2 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop119Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -10988,8 +10803,6 @@ panels117Rows2:
 
 loop119Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop119:
@@ -11074,10 +10887,8 @@ loop119Zero:
 
 panels117Rows3:
 	// 3 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop120Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11092,8 +10903,6 @@ panels117Rows3:
 
 loop120Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop120:
@@ -11195,10 +11004,8 @@ loop120Zero:
 
 panels117Rows4:
 	// 4 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop121Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11219,8 +11026,6 @@ loop121Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop121:
@@ -11340,10 +11145,8 @@ loop121Zero:
 
 panels117Rows5:
 	// 5 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop122Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11368,8 +11171,6 @@ loop122Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop122:
@@ -11506,10 +11307,8 @@ loop122Zero:
 
 panels117Rows6:
 	// 6 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop123Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11538,8 +11337,6 @@ loop123Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop123:
@@ -11693,10 +11490,8 @@ loop123Zero:
 
 panels117Rows7:
 	// 7 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop124Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11731,8 +11526,6 @@ loop124Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop124:
@@ -11904,10 +11697,8 @@ loop124Zero:
 
 panels117Rows8:
 	// 8 rows × 32 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop125Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	VMULPS 64(AX), Z6, Z17
@@ -11946,8 +11737,6 @@ loop125Begun:
 	ADDQ R9, R13
 	LEAQ (R13)(R9*2), DX
 	ADDQ R9, DX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop125:
@@ -12205,34 +11994,34 @@ panels127:
 	MOVQ AX, 8(SP)
 
 panels127Tiles:
-	MOVQ 72(SP), CX
-	CMPQ CX, $0x07
+	MOVQ 8(SP), CX
+	MOVQ DI, AX
+	MOVQ 48(SP), BX
+	MOVQ 96(SP), R12
+	MOVQ 72(SP), R13
+	CMPQ R13, $0x07
 	JGE panels127Rows4
-	CMPQ CX, $0x05
+	CMPQ R13, $0x05
 	JGE panels127Rows3
-	CMPQ CX, $0x04
+	CMPQ R13, $0x04
 	JGE panels127Rows4
-	CMPQ CX, $0x03
+	CMPQ R13, $0x03
 	JGE panels127Rows3
-	CMPQ CX, $0x02
+	CMPQ R13, $0x02
 	JGE panels127Rows2
-	CMPQ CX, $0x01
+	CMPQ R13, $0x01
 	JGE panels127Rows1
 	JMP panels127Next
 
 panels127Rows1:
 	// 1 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop128Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 
 loop128Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop128:
@@ -12281,10 +12070,8 @@ loop128Zero:
 
 panels127Rows2:
 	// 2 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop129Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	ADDQ R8, AX
@@ -12293,8 +12080,6 @@ panels127Rows2:
 
 loop129Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop129:
@@ -12354,10 +12139,8 @@ loop129Zero:
 
 panels127Rows3:
 	// 3 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop130Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	ADDQ R8, AX
@@ -12369,8 +12152,6 @@ panels127Rows3:
 
 loop130Begun:
 	MOVQ SI, AX
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop130:
@@ -12441,10 +12222,8 @@ loop130Zero:
 
 panels127Rows4:
 	// 4 rows × 16 columns.
-	MOVQ 8(SP), CX
 	CMPQ (SP), $0x00
 	JNE loop131Zero
-	MOVQ DI, AX
 	VBROADCASTSS (CX), Z6
 	VMULPS (AX), Z6, Z16
 	ADDQ R8, AX
@@ -12461,8 +12240,6 @@ loop131Begun:
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	MOVQ 48(SP), BX
-	MOVQ 96(SP), R12
 	MOVQ 80(SP), CX
 
 loop131:

@@ -202,15 +202,13 @@ func (p *int8Program) group(g tileGroup) {
 		move(p.starts, p.startsAt)
 	}
 	Label(tiles)
-	MOVQ(p.rest, count)
+	p.tileOperands(g)
+	MOVQ(p.rest, a3)
 	rows := func(r int) string { return tileLabel(name+"Rows", r) }
-	g.sizes.choose(count, rows, next)
+	g.sizes.choose(a3, rows, next)
 	for _, r := range g.sizes {
 		p.prefetches = r <= g.prefetches
 		Label(rows(r))
-		if p.prefetches {
-			p.startPrefetching(g)
-		}
 		p.tile(r)
 		MOVQ(U32(r), int8TileRows)
 		JMP(LabelRef(name + "Done"))
@@ -232,12 +230,9 @@ func (p *int8Program) group(g tileGroup) {
 	Label(end)
 }
 
-// tile computes r rows × p.n panels and moves on by these rows.
-func (p *int8Program) tile(r int) {
-	Commentf("%d rows × %d columns.", r, p.n*panel)
-	p.begin(r)
+// tileOperands points at what any tile of a group begins with.
+func (p *int8Program) tileOperands(g tileGroup) {
 	MOVQ(p.aStride, aStride)
-	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.b, b0)
 	if p.n >= 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
@@ -245,6 +240,20 @@ func (p *int8Program) tile(r int) {
 	if p.n == 8 {
 		LEAQ(Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 4}, int8Fifth)
 	}
+	if g.prefetches > 0 {
+		p.startPrefetching(g)
+	}
+	if p.bytes {
+		MOVQ(p.startsAt, a0)
+		MOVQ(p.fStride, count)
+	}
+}
+
+// tile computes r rows × p.n panels and moves on by these rows.
+func (p *int8Program) tile(r int) {
+	Commentf("%d rows × %d columns.", r, p.n*panel)
+	p.begin(r)
+	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
 	loop := unique("group")
 	Label(loop)
@@ -303,8 +312,6 @@ func (p *int8Program) begin(r int) {
 		}
 		return
 	}
-	MOVQ(p.startsAt, a0)
-	MOVQ(p.fStride, count)
 	for i := range r {
 		row := p.regs[i*p.n*p.vecs:][:p.n*p.vecs]
 		VPBROADCASTD(Mem{Base: a0}, row[0])

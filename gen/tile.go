@@ -199,6 +199,7 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	if t.start == fromAlpha {
 		t.outputs.restart()
 	}
+	t.tileOperands()
 	asides := t.tile(r, n, panel/lanes)
 	ADDQ(imm(n*panelBytes), t.c)
 	MOVQ(t.panelStride, a0)
@@ -227,6 +228,7 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 		t.outputs.restart()
 	}
 	Label(t.label("%sRows", name))
+	t.tileOperands()
 	if t.masked {
 		t.choose(name, [][2]int{{2, 2}, {1, 1}})
 		t.rowTiles(name, []int{2, 1}, vecs)

@@ -44,8 +44,9 @@ var (
 	avx512PanelStride = reg.R8
 	a6                = reg.R12
 	a9                = reg.R11
-	avx512TileRows    = avx512Temp // after a tile: its rows
-	b1                = a9         // moving through the second panel of b, in tiles of few rows
+	avx512Temp2       = a6
+	avx512TileRows    = a9 // after a tile: its rows
+	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
 // avx512RowPointers are what rows 0, 3, 6 and 9 of a tile are addressed by.
@@ -147,9 +148,10 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 		w.outputs.restart()
 	}
 	Label(name + "Rows")
-	MOVQ(w.rest, count)
+	w.tileOperands(n)
+	MOVQ(w.rest, avx512Temp2)
 	rows := func(r int) string { return tileLabel(name, r) }
-	sizes.choose(count, rows, name+"Next")
+	sizes.choose(avx512Temp2, rows, name+"Next")
 	for _, r := range sizes {
 		Label(rows(r))
 		asides := w.tile(r, n)
@@ -158,6 +160,9 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 		asides()
 	}
 	Label(name + "Done")
+	if n > 1 {
+		w.endPrefetching()
+	}
 	w.nextRows(n, name+"Next")
 	JMP(LabelRef(name + "Rows"))
 	Label(name + "Next")
@@ -198,15 +203,23 @@ func (w *avx512Program) nextRows(n int, end string) {
 	}
 }
 
+// tileOperands points at what any tile of n panels begins with.
+func (w *avx512Program) tileOperands(n int) {
+	MOVQ(w.b, b0)
+	if n == 4 {
+		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, b1)
+	}
+	if w.start == fromAlpha {
+		w.outputs.at(cPtr, w.cStride, beginFrom, avx512Temp)
+		MOVQ(w.outputs.alpha, beginAlpha)
+	}
+}
+
 // tile computes r rows × n panels and moves cPtr on. It returns what emits the code beside it.
 func (w *avx512Program) tile(r, n int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	w.begin(r, n)
 	pointAtRows(aPtr, aStride, r)
-	MOVQ(w.b, b0)
-	if n == 4 {
-		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, b1)
-	}
 	name, unroll := unique("loop"), avx512Unroll(r, n)
 	MOVQ(w.steps, count)
 	TESTQ(U32(unroll-1), count)
@@ -229,9 +242,6 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 	w.advance(r, unroll)
 	SUBQ(imm(unroll), count)
 	JG(LabelRef(name))
-	if n > 1 {
-		w.endPrefetching()
-	}
 	w.store(r, n)
 	return func() {
 		w.part(r, n, name)
@@ -316,16 +326,13 @@ func (w *avx512Program) begin(r, n int) {
 		avx512Zero(r * n)
 		return
 	}
-	from, step, alpha := a0, avx512Temp, count
-	w.outputs.at(cPtr, w.cStride, from, step)
-	MOVQ(w.outputs.alpha, alpha)
 	for i := range r {
-		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, zmm[avx512A])
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, zmm[avx512A])
 		for v := range n {
-			VMULPS(Mem{Base: from, Disp: v * avx512Vector}, zmm[avx512A], zmm[i*n+v])
+			VMULPS(Mem{Base: beginFrom, Disp: v * avx512Vector}, zmm[avx512A], zmm[i*n+v])
 		}
 		if i+1 < r {
-			ADDQ(step, from)
+			ADDQ(avx512Temp, beginFrom)
 		}
 	}
 }
@@ -339,12 +346,12 @@ func avx512Zero(n int) {
 
 // store leaves cPtr at the rows after these.
 func (w *avx512Program) store(r, n int) {
-	MOVQ(w.cStride, avx512Temp)
+	MOVQ(w.cStride, a0)
 	for i := range r {
 		for v := range n {
 			VMOVUPS(zmm[i*n+v], Mem{Base: cPtr, Disp: v * avx512Vector})
 		}
-		ADDQ(avx512Temp, cPtr)
+		ADDQ(a0, cPtr)
 	}
 }
 

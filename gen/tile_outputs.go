@@ -35,6 +35,9 @@ func noFactors() Mem {
 	return words("ones", w...)
 }
 
+// While a tile's outputs begin, these registers are what they are read by.
+var beginFrom, beginAlpha = a0, count
+
 // beginning is stack slots that say where the outputs of a call begin.
 type beginning struct {
 	zeros     Mem // where outputs begin, if that is with 0, else 0

@@ -171,8 +171,8 @@ func (t *tileProgram) beginAlong(none string) {
 
 // touchLines touches, or prefetches, the lines that are due with n panels.
 func (t *tileProgram) touchLines(n int) {
-	if t.masked || t.start == fromZero {
-		return
+	if t.masked || t.start == fromZero || t.paged || t.prefetchesRows {
+		return // what is paged is not in order
 	}
 	none, touched := t.unique("untouched"), t.unique("touched")
 	CMPQ(t.touched.line, Imm(0))

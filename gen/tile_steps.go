@@ -6,12 +6,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// tileOperands points at what any tile begins with.
+func (t *tileProgram) tileOperands() {
+	MOVQ(bPtr, b0)
+	if t.start == fromAlpha {
+		t.outputs.at(cPtr, cStride, beginFrom, a3)
+		MOVQ(t.outputs.alpha, beginAlpha)
+	}
+}
+
 // tile computes r rows × n panels of vecs vectors and moves cPtr on, unless there are several
 // panels. It returns what emits the code beside it.
 func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
 	t.begin(r, n*vecs)
-	MOVQ(bPtr, b0)
 	MOVQ(aPtr, a0)
 	if r > 3 {
 		LEAQ(Mem{Base: aPtr, Index: aStride, Scale: 2}, a3)
@@ -151,17 +159,14 @@ func (t *tileProgram) begin(r, vecs int) {
 		zero(r * vecs)
 		return
 	}
-	from, step, alpha := a0, a3, count
-	t.outputs.at(cPtr, cStride, from, step)
-	MOVQ(t.outputs.alpha, alpha)
 	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
-		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, ymm[14])
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, ymm[14])
 		for v := range vecs {
-			VMULPS(Mem{Base: from, Disp: v * vector}, ymm[14], acc(i, v, vecs))
+			VMULPS(Mem{Base: beginFrom, Disp: v * vector}, ymm[14], acc(i, v, vecs))
 		}
 		if i+1 < r {
-			ADDQ(step, from)
+			ADDQ(a3, beginFrom)
 		}
 	}
 }

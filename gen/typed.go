@@ -192,9 +192,16 @@ func (t *typedProgram) group(g tileGroup) {
 	move(t.request, t.requestNow)
 	t.outputs.restart()
 	Label(tiles)
-	MOVQ(t.rest, count)
+	MOVQ(t.outputs.alpha, beginAlpha)
+	MOVQ(cPtr, beginFrom)
+	MOVQ(t.b, b0)
+	if g.panels == 4 {
+		LEAQ(Mem{Base: b0, Index: typedPanelStride, Scale: 1}, typedB1)
+	}
+	MOVQ(t.requestNow, typedPrefetch)
+	MOVQ(t.rest, a3)
 	rows := func(r int) string { return tileLabel(name+"Rows", r) }
-	g.sizes.choose(count, rows, next)
+	g.sizes.choose(a3, rows, next)
 	for _, r := range g.sizes {
 		Label(rows(r))
 		asides := t.tile(r, g.panels)

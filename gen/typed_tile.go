@@ -15,12 +15,7 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	t.begin(r, n, name)
 	MOVQ(aPtr, a0)
 	everyThird(typedA, aStride, r)
-	MOVQ(t.b, b0)
-	if n == 4 {
-		LEAQ(Mem{Base: b0, Index: typedPanelStride, Scale: 1}, typedB1)
-	}
 	end := name + "End"
-	MOVQ(t.requestNow, typedPrefetch)
 	MOVQ(t.steps, count)
 	if !t.format.grouped {
 		TESTQ(U32(typedUnroll-1), count)
@@ -137,19 +132,16 @@ func (t *typedProgram) advance(r, steps int) {
 
 // begin sets the accumulators: c·alpha, c or 0. Scores begin with 0, which is beside the rest.
 func (t *typedProgram) begin(r, n int, name string) {
-	alpha, from := count, a0
 	factor := t.regs[len(t.regs)-t.constants-1]
-	MOVQ(t.outputs.alpha, alpha)
 	CMPQ(t.outputs.zeros, Imm(0))
 	JNE(LabelRef(name + "Zero"))
-	MOVQ(cPtr, from)
 	for i := range r {
-		VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, factor)
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, factor)
 		for at := range n * t.vecs {
-			VMULPS(Mem{Base: from, Disp: at * t.size}, factor, t.regs[i*n*t.vecs+at])
+			VMULPS(Mem{Base: beginFrom, Disp: at * t.size}, factor, t.regs[i*n*t.vecs+at])
 		}
 		if i+1 < r {
-			ADDQ(cStride, from)
+			ADDQ(cStride, beginFrom)
 		}
 	}
 	t.reorder(r, n, t.format.split)
