@@ -17,28 +17,29 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	everyThird(typedA, aStride, r)
 	end := name + "End"
 	MOVQ(t.steps, count)
+	unroll := t.unroll()
 	if !t.format.grouped {
-		TESTQ(U32(typedUnroll-1), count)
+		TESTQ(U32(unroll-1), count)
 		JNE(LabelRef(name + "Part"))
 	}
 	Label(name)
-	lines := n * t.format.bytes * panel * typedUnroll / lineBytes
-	for u := range typedUnroll {
+	lines := n * t.format.bytes * panel * unroll / lineBytes
+	for u := range unroll {
 		if u > 0 && t.format.grouped { // the last group may have fewer steps
 			CMPQ(count, imm(u))
 			JE(LabelRef(end))
 		} else if u > 0 {
 			Label(tileLabel(name+"Step", u))
 		}
-		t.prefetch(lines*u/typedUnroll, lines*(u+1)/typedUnroll)
+		t.prefetch(lines*u/unroll, lines*(u+1)/unroll)
 		t.step(r, n, u)
-		if !t.format.grouped || u == typedUnroll-1 {
+		if !t.format.grouped || u == unroll-1 {
 			t.nextStep(n)
 		}
 	}
 	ADDQ(imm(lines*lineBytes), typedPrefetch)
-	t.advance(r, typedUnroll)
-	SUBQ(imm(typedUnroll), count)
+	t.advance(r, unroll)
+	SUBQ(imm(unroll), count)
 	JG(LabelRef(name))
 	Label(end)
 	t.store(r, n)
@@ -50,11 +51,19 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	}
 }
 
+// unroll is how many steps a round has. Two are as fast where a step is long.
+func (t *typedProgram) unroll() int {
+	if t.wide && !t.format.grouped {
+		return 2
+	}
+	return typedUnroll
+}
+
 // part goes into the midst of a round of steps: the first one has the steps that are not whole
 // rounds.
 func (t *typedProgram) part(r int, name string) {
 	Label(name + "Part")
-	partOfRound(typedUnroll, typedA[:(r+2)/3], typedPrefetch, t.firstRound, func() {
+	partOfRound(t.unroll(), typedA[:(r+2)/3], typedPrefetch, t.firstRound, func() {
 		MOVQ(t.requestNow, typedPrefetch)
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
