@@ -112,7 +112,7 @@ func (w *scratch) loadTurned(p *plan, b *block, hi int) (
 	v []float32, typed []byte, scales []float32) {
 	layout := &b.layout
 	if !b.typed && !p.int8 {
-		turnFloats(w.v, b.k, p.d, p.dv, hi)
+		transposeFloats(w.v, b.k, p.d, p.dv, hi)
 		layout.set(&tuned, 0, false) // what has just been turned is in the cache
 		return w.v, nil, b.keyScales
 	}
@@ -121,9 +121,9 @@ func (w *scratch) loadTurned(p *plan, b *block, hi int) (
 	typed = memoryOf(w.v)
 	switch s := p.packed; s.bytes {
 	case 2:
-		turnHalves(elements[uint16](typed), elements[uint16](b.kTyped), p.d, p.dv, hi)
+		transposeHalves(elements[uint16](typed), elements[uint16](b.kTyped), p.d, p.dv, hi)
 	case 1:
-		turnGroups(typed, b.kTyped, p.d, p.dv, s.cols, hi)
+		transposeGroups(typed, b.kTyped, p.d, p.dv, s.cols, hi)
 	}
 	return nil, typed, b.keyScales
 }

@@ -65,13 +65,13 @@ func (w *scratch) addTurnedValues(p *plan, c *chunk, o []float32, keys []byte, n
 		switch p.packed.bytes {
 		case 4:
 			layout.cols = roundUp(cols, 8)
-			turnFloats(w.v, elements[float32](keys), p.d, cols, n)
+			transposeFloats(w.v, elements[float32](keys), p.d, cols, n)
 			accumulate(o, w.s, w.v, w.alpha, c.rows, p.oStride, Block, &layout)
 			continue
 		case 2:
-			turnHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n)
+			transposeHalves(elements[uint16](typed), elements[uint16](keys), p.d, cols, n)
 		case 1:
-			turnGroups(typed, keys, p.d, cols, layout.cols, n)
+			transposeGroups(typed, keys, p.d, cols, layout.cols, n)
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.int8 {

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func scoreInt8AVX2(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
+// func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX2, MMX+
-TEXT ·scoreInt8AVX2(SB), NOSPLIT, $160-56
+TEXT ·scoreInt8SIMD(SB), NOSPLIT, $160-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ q+8(FP), AX
@@ -508,9 +508,9 @@ panels3End:
 	VZEROUPPER
 	RET
 
-// func accumulateInt8AVX2(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt8AVX2(SB), NOSPLIT, $160-80
+TEXT ·accumulateInt8SIMD(SB), NOSPLIT, $160-80
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ w+8(FP), AX

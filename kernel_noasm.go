@@ -54,16 +54,8 @@ func sumExpSIMD(x *float32, n int, top float32) float32                   { pani
 
 // Kernels over fewer bits.
 
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
-	panic(unreachable)
-}
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
-	panic(unreachable)
-}
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
+func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
+	pStride int, b *panelLayout) {
 	panic(unreachable)
 }
 func widenF16SIMD(dst *float32, v *byte, n int)                { panic(unreachable) }
@@ -78,11 +70,11 @@ func rotateStep(x *float32, n, block int, factor float32)      { panic(unreachab
 
 // Kernels in integers.
 
-func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	panic(unreachable)
 }

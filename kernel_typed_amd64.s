@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func accumulateF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// func accumulateF16SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, F16C, FMA3, MMX+
-TEXT ·accumulateF16AVX2(SB), NOSPLIT, $120-64
+TEXT ·accumulateF16SIMD(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -3266,9 +3266,9 @@ panels39End:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// func accumulateBF16SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateBF16AVX2(SB), NOSPLIT, $120-64
+TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -6939,9 +6939,9 @@ panels82End:
 	VZEROUPPER
 	RET
 
-// func accumulateI8AVX2(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
+// func accumulateI8SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateI8AVX2(SB), NOSPLIT, $120-64
+TEXT ·accumulateI8SIMD(SB), NOSPLIT, $120-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 32(SP)
 	MOVQ p+8(FP), AX
@@ -12215,9 +12215,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func turnFloatsSIMD(dst *float32, k *float32, stride int, squares int, panels int)
+// func transposeFloatsSIMD(dst *float32, k *float32, stride int, squares int, panels int)
 // Requires: AVX
-TEXT ·turnFloatsSIMD(SB), NOSPLIT, $0-40
+TEXT ·transposeFloatsSIMD(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -12402,9 +12402,9 @@ squares:
 	VZEROUPPER
 	RET
 
-// func turnFloatsAVX512(dst *float32, k *float32, stride int, squares int, panels int)
+// func transposeFloatsAVX512(dst *float32, k *float32, stride int, squares int, panels int)
 // Requires: AVX, AVX512F
-TEXT ·turnFloatsAVX512(SB), NOSPLIT, $0-40
+TEXT ·transposeFloatsAVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -12525,9 +12525,9 @@ squares:
 	VZEROUPPER
 	RET
 
-// func turnHalvesSIMD(dst *uint16, k *uint16, stride int, squares int, panels int)
+// func transposeHalvesSIMD(dst *uint16, k *uint16, stride int, squares int, panels int)
 // Requires: AVX, AVX2
-TEXT ·turnHalvesSIMD(SB), NOSPLIT, $0-40
+TEXT ·transposeHalvesSIMD(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -12648,9 +12648,9 @@ squares:
 	VZEROUPPER
 	RET
 
-// func turnGroupsSIMD(dst *byte, k *byte, stride int, groups int)
+// func transposeGroupsSIMD(dst *byte, k *byte, stride int, groups int)
 // Requires: AVX, AVX2
-TEXT ·turnGroupsSIMD(SB), NOSPLIT, $0-32
+TEXT ·transposeGroupsSIMD(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX

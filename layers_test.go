@@ -23,11 +23,12 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk prefix_group span block block_full block_options block_turned int8 int8_blocks weights merge
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file kv_latent"},
-	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_turn kernel_turn_amd64 kernel_turn_noavx
-		kernel_int8 kernel_int8_amd64 kernel_int8_generic integer_rows
-		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
-		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
+	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split
+		kernel_variants
+		kernel_prefetch kernel_transpose
+		kernel_int8 kernel_int8_generic integer_rows
+		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_int8_amd64 kernel_amd64
+		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning"},
 	{Name: "types", Files: "view options format errors"},
 }

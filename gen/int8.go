@@ -17,8 +17,8 @@ import (
 
 // int8Kernels emits everything in integers.
 func int8Kernels() {
-	int8Kernel("scoreInt8AVX2", int8AVX2, scoreInt8)
-	int8Kernel("accumulateInt8AVX2", int8AVX2, accumulateInt8)
+	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
+	int8Kernel("accumulateInt8SIMD", int8AVX2, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
 	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)

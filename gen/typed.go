@@ -15,11 +15,11 @@ import (
 
 // typedKernels emits everything over fewer bits.
 func typedKernels() {
-	typedAccumulateKernel("accumulateF16AVX2", typedF16, false)
+	typedAccumulateKernel("accumulateF16SIMD", typedF16, false)
 	typedAccumulateKernel("accumulateF16AVX512", typedF16, true)
-	typedAccumulateKernel("accumulateBF16AVX2", typedBF16, false)
+	typedAccumulateKernel("accumulateBF16SIMD", typedBF16, false)
 	typedAccumulateKernel("accumulateBF16AVX512", typedBF16, true)
-	typedAccumulateKernel("accumulateI8AVX2", typedI8, false)
+	typedAccumulateKernel("accumulateI8SIMD", typedI8, false)
 	typedAccumulateKernel("accumulateI8AVX512", typedI8, true)
 	widenHalfKernel("widenF16SIMD", typedF16)
 	widenHalfKernel("widenBF16SIMD", typedBF16)
@@ -31,10 +31,10 @@ func typedKernels() {
 	scaleColumnsKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
-	turnFloatsKernel()
-	turnFloatsAVX512Kernel()
-	turnHalvesKernel()
-	turnGroupsKernel()
+	transposeFloatsKernel()
+	transposeFloatsAVX512Kernel()
+	transposeHalvesKernel()
+	transposeGroupsKernel()
 }
 
 // Registers by role, beside those of tile.go.
