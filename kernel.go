@@ -318,7 +318,7 @@ func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
 	}
-	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
+	return addBiasStep(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
@@ -327,5 +327,5 @@ func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (eve
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return maskKeysGeneric(mask, visible, rows, step, stride, lo, n)
 	}
-	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
+	return maskKeysStep(&mask[0], &visible[0], rows, step, stride, lo, n)
 }

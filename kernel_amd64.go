@@ -47,6 +47,21 @@ func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool)
 
+// Kernels that arm64 calls row by row.
+
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
+	normalizeSIMD(dst, o, l, rows, n, dstStride, oStride)
+}
+
+func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
+	return addBiasSIMD(s, bias, visible, rows, step, stride, lo, n, u)
+}
+
+func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+	return maskKeysSIMD(mask, visible, rows, step, stride, lo, n)
+}
+
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
 //go:noescape
@@ -161,11 +176,6 @@ func rotateStep(x *float32, n, block int, factor float32) {
 //
 //go:noescape
 func rotateAVX512(x *float32, n, block int, factor float32)
-
-// rotateSIMD is rotateStep with 8 lanes.
-//
-//go:noescape
-func rotateSIMD(x *float32, n, block int, factor float32)
 
 // In integers.
 

@@ -4,6 +4,7 @@
 
 #include "textflag.h"
 
+// scoreSIMD works like scoreGeneric.
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreSIMD(SB), NOSPLIT, $240-56
@@ -2770,6 +2771,7 @@ score_panelEnd:
 	VZEROUPPER
 	RET
 
+// scoreMaximaSIMD works like scoreMaximaGeneric.
 // func scoreMaximaSIMD(s *float32, q *float32, k *float32, maxima *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreMaximaSIMD(SB), NOSPLIT, $72-64
@@ -3375,6 +3377,7 @@ DATA allff800000<>+24(SB)/4, $0xff800000
 DATA allff800000<>+28(SB)/4, $0xff800000
 GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
+// accumulateSIMD works like accumulateGeneric.
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·accumulateSIMD(SB), NOSPLIT, $240-64
@@ -7591,6 +7594,7 @@ DATA ones<>+40(SB)/4, $0x3f800000
 DATA ones<>+44(SB)/4, $0x3f800000
 GLOBL ones<>(SB), RODATA|NOPTR, $48
 
+// accumulateMaskedSIMD works like accumulateMaskedGeneric.
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
 TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
@@ -7859,6 +7863,7 @@ accumulateMasked_done:
 	VZEROUPPER
 	RET
 
+// scoreAVX512 works like scoreGeneric.
 // func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·scoreAVX512(SB), NOSPLIT, $120-56
@@ -11097,6 +11102,7 @@ singleEnd:
 	VZEROUPPER
 	RET
 
+// accumulateAVX512 works like accumulateGeneric.
 // func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
@@ -14603,6 +14609,7 @@ singleEnd:
 	VZEROUPPER
 	RET
 
+// scoreRowsSIMD works like scoreRowsGeneric.
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
@@ -16493,6 +16500,7 @@ keys1End:
 	VZEROUPPER
 	RET
 
+// softmaxSIMD works like softmaxGeneric.
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxSIMD(SB), $3488-49
@@ -17345,6 +17353,7 @@ DATA tailMasks<>+56(SB)/4, $0x00000000
 DATA tailMasks<>+60(SB)/4, $0x00000000
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
+// softmaxMaskedSIMD works like softmaxMaskedGeneric.
 // func softmaxMaskedSIMD(s *float32, m *float32, l *float32, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaskedSIMD(SB), $3496-57
@@ -18619,6 +18628,7 @@ DATA all80000000<>+24(SB)/4, $0x80000000
 DATA all80000000<>+28(SB)/4, $0x80000000
 GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
+// softmaxMaximaSIMD works like softmaxMaximaGeneric.
 // func softmaxMaximaSIMD(s *float32, m *float32, l *float32, alpha *float32, maxima *float32, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxMaximaSIMD(SB), $3488-57
@@ -19018,6 +19028,7 @@ end6:
 	VZEROUPPER
 	RET
 
+// softmaxAVX512 works like softmaxGeneric.
 // func softmaxAVX512(s *float32, m *float32, l *float32, alpha *float32, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxAVX512(SB), $3488-49
@@ -19435,6 +19446,7 @@ end8:
 	VZEROUPPER
 	RET
 
+// softmaxMaskedAVX512 works like softmaxMaskedGeneric.
 // func softmaxMaskedAVX512(s *float32, m *float32, l *float32, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxMaskedAVX512(SB), $3496-57
@@ -20218,6 +20230,7 @@ end10:
 	VZEROUPPER
 	RET
 
+// softmaxValuesSIMD works like softmaxValuesGeneric.
 // func softmaxValuesSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr, c float32) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxValuesSIMD(SB), $1552-81
@@ -22003,6 +22016,7 @@ lastSteps:
 	VZEROUPPER
 	RET
 
+// packKeysSIMD works like packKeysGeneric.
 // func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, inOrder bool)
 // Requires: AVX
 TEXT ·packKeysSIMD(SB), NOSPLIT, $8-41
@@ -22193,6 +22207,7 @@ end:
 	VZEROUPPER
 	RET
 
+// packValuesSIMD works like packValuesGeneric.
 // func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int, inOrder bool)
 // Requires: AVX, CMOV
 TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
@@ -22275,6 +22290,7 @@ end:
 	VZEROUPPER
 	RET
 
+// scaleSIMD works like scaleGeneric.
 // func scaleSIMD(dst *float32, x *float32, n int, f float32)
 // Requires: AVX
 TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
@@ -22312,6 +22328,7 @@ end11:
 	VZEROUPPER
 	RET
 
+// normalizeSIMD works like normalizeGeneric.
 // func normalizeSIMD(dst *float32, o *float32, l *float32, rows int, n int, dstStride int, oStride int)
 // Requires: AVX
 TEXT ·normalizeSIMD(SB), NOSPLIT, $0-56
@@ -22379,6 +22396,7 @@ DATA all3f800000<>+24(SB)/4, $0x3f800000
 DATA all3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
+// mergeSIMD works like mergeGeneric.
 // func mergeSIMD(o *float32, b *float32, n int, x float32, y float32)
 // Requires: AVX, FMA3
 TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
@@ -22418,6 +22436,7 @@ end13:
 	VZEROUPPER
 	RET
 
+// mergeSumsSIMD works like mergeSumsGeneric.
 // func mergeSumsSIMD(m *float32, l *float32, m2 *float32, l2 *float32, x *float32, y *float32, n int, c float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
@@ -22544,6 +22563,7 @@ end14:
 	VZEROUPPER
 	RET
 
+// softcapSIMD works like softcapGeneric.
 // func softcapSIMD(s *float32, n int, limit float32, factor float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
@@ -23145,6 +23165,7 @@ DATA all40000000<>+24(SB)/4, $0x40000000
 DATA all40000000<>+28(SB)/4, $0x40000000
 GLOBL all40000000<>(SB), RODATA|NOPTR, $32
 
+// alibiSIMD works like alibiGeneric.
 // func alibiSIMD(s *float32, n int, slope float32, first int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
@@ -23206,6 +23227,7 @@ DATA all00000008<>+24(SB)/4, $0x00000008
 DATA all00000008<>+28(SB)/4, $0x00000008
 GLOBL all00000008<>(SB), RODATA|NOPTR, $32
 
+// addBiasSIMD works like addBiasGeneric.
 // func addBiasSIMD(s *float32, bias *float32, visible *uint64, rows int, step int, stride int, lo int, n int, u float32) (every uint64)
 // Requires: AVX, FMA3
 TEXT ·addBiasSIMD(SB), NOSPLIT, $0-80
@@ -23351,6 +23373,7 @@ next:
 	VZEROUPPER
 	RET
 
+// maskKeysSIMD works like maskKeysGeneric.
 // func maskKeysSIMD(mask *bool, visible *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
 // Requires: AVX, AVX2
 TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
@@ -23421,6 +23444,7 @@ by1End:
 	VZEROUPPER
 	RET
 
+// weightsSIMD works like weightsGeneric.
 // func weightsSIMD(dst *float32, s *float32, n int, m float32, r float32, c float32, visible uint64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
@@ -23499,6 +23523,7 @@ end19:
 	VZEROUPPER
 	RET
 
+// allFiniteSIMD works like allFiniteGeneric.
 // func allFiniteSIMD(x *float32, n int) bool
 // Requires: AVX, FMA3
 TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
@@ -23567,6 +23592,7 @@ end20:
 	VZEROUPPER
 	RET
 
+// dotSIMD works like dotGeneric.
 // func dotSIMD(a *float32, b *float32, n int) float32
 // Requires: AVX, FMA3
 TEXT ·dotSIMD(SB), NOSPLIT, $0-28
@@ -23786,6 +23812,7 @@ fold:
 	VZEROUPPER
 	RET
 
+// addProductsSIMD works like addProductsGeneric.
 // func addProductsSIMD(lane *float32, a *float32, b *float32, n int)
 // Requires: AVX, FMA3
 TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
@@ -23835,6 +23862,7 @@ loop:
 	VZEROUPPER
 	RET
 
+// maxOfSIMD works like maxOfGeneric.
 // func maxOfSIMD(x *float32, n int) float32
 // Requires: AVX
 TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
@@ -23897,6 +23925,7 @@ DATA all7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all7fc00000<>+28(SB)/4, $0x7fc00000
 GLOBL all7fc00000<>(SB), RODATA|NOPTR, $32
 
+// expSIMD works like expGeneric.
 // func expSIMD(dst *float32, x *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expSIMD(SB), NOSPLIT, $0-24
@@ -24008,6 +24037,7 @@ DATA all0000007f<>+24(SB)/4, $0x0000007f
 DATA all0000007f<>+28(SB)/4, $0x0000007f
 GLOBL all0000007f<>(SB), RODATA|NOPTR, $32
 
+// expSumSIMD works like expSumGeneric.
 // func expSumSIMD(dst *float32, x *float32, n int, top float32) float32
 // Requires: AVX, AVX2, FMA3
 TEXT ·expSumSIMD(SB), NOSPLIT, $0-36
@@ -24164,6 +24194,7 @@ DATA allc2aeac4f<>+24(SB)/4, $0xc2aeac4f
 DATA allc2aeac4f<>+28(SB)/4, $0xc2aeac4f
 GLOBL allc2aeac4f<>(SB), RODATA|NOPTR, $32
 
+// sumExpSIMD works like sumExpGeneric.
 // func sumExpSIMD(x *float32, n int, top float32) float32
 // Requires: AVX, AVX2, FMA3
 TEXT ·sumExpSIMD(SB), NOSPLIT, $0-28

@@ -7715,7 +7715,7 @@ end283:
 	ADD $1, R1, R1
 	RET
 
-// addBiasRowSIMD works like addBiasRowGeneric.
+// addBiasRowSIMD works like addBiasGeneric.
 TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
@@ -7807,7 +7807,7 @@ end289:
 	MOVD R3, visible+32(FP)
 	RET
 
-// maskRowSIMD works like maskRowGeneric.
+// maskRowSIMD works like maskKeysGeneric.
 TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD mask+0(FP), R0
 	MOVD n+8(FP), R1
@@ -13291,8 +13291,8 @@ end494:
 	CBNZ R2, row
 	RET
 
-// rotateStep works like rotateStepGeneric.
-TEXT ·rotateStep(SB), NOSPLIT, $0-28
+// rotateSIMD works like rotateGeneric.
+TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
 	MOVD x+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD block+16(FP), R2

@@ -4,6 +4,7 @@
 
 #include "textflag.h"
 
+// scoreInt8SIMD works like scoreInt8Generic.
 // func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX2, MMX+
 TEXT ·scoreInt8SIMD(SB), NOSPLIT, $160-56
@@ -508,6 +509,7 @@ panels3End:
 	VZEROUPPER
 	RET
 
+// accumulateInt8SIMD works like accumulateInt8Generic.
 // func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·accumulateInt8SIMD(SB), NOSPLIT, $160-80
@@ -1178,6 +1180,7 @@ DATA ones<>+40(SB)/4, $0x3f800000
 DATA ones<>+44(SB)/4, $0x3f800000
 GLOBL ones<>(SB), RODATA|NOPTR, $48
 
+// scoreInt8AVX512 works like scoreInt8Generic.
 // func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·scoreInt8AVX512(SB), NOSPLIT, $160-56
@@ -2752,6 +2755,7 @@ panels37End:
 	VZEROUPPER
 	RET
 
+// accumulateInt8AVX512 works like accumulateInt8Generic.
 // func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·accumulateInt8AVX512(SB), NOSPLIT, $160-80
@@ -6385,6 +6389,7 @@ panels78End:
 	VZEROUPPER
 	RET
 
+// scoreInt8VNNIAVX512 works like scoreInt8Generic.
 // func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows int, qStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
@@ -7818,6 +7823,7 @@ DATA all80808080<>+24(SB)/4, $0x80808080
 DATA all80808080<>+28(SB)/4, $0x80808080
 GLOBL all80808080<>(SB), RODATA|NOPTR, $32
 
+// accumulateInt8VNNIAVX512 works like accumulateInt8Generic.
 // func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
@@ -11384,6 +11390,7 @@ panels153End:
 	VZEROUPPER
 	RET
 
+// multiplyInt8VNNIAVX512 works like accumulateInt8Generic.
 // func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows int, oStride int, aStride int, fStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
@@ -13941,6 +13948,7 @@ panels202End:
 	VZEROUPPER
 	RET
 
+// quantizeRowsSIMD works like quantizeToken.
 // func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows int, n int, dstStride int, xStride int) (done int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·quantizeRowsSIMD(SB), NOSPLIT, $0-72
@@ -14142,6 +14150,7 @@ DATA all42fe0000<>+24(SB)/4, $0x42fe0000
 DATA all42fe0000<>+28(SB)/4, $0x42fe0000
 GLOBL all42fe0000<>(SB), RODATA|NOPTR, $32
 
+// interleaveSIMD works like interleaveGeneric.
 // func interleaveSIMD(dst *byte, src *byte, cols int, n int)
 // Requires: AVX
 TEXT ·interleaveSIMD(SB), NOSPLIT, $0-32
@@ -14182,6 +14191,7 @@ columns:
 	VZEROUPPER
 	RET
 
+// copyRowsSIMD works like copyRowsGeneric.
 // func copyRowsSIMD(dst *float32, x *float32, rows int, n int, stride int)
 // Requires: AVX, MMX+
 TEXT ·copyRowsSIMD(SB), NOSPLIT, $0-40
@@ -14228,6 +14238,7 @@ end3:
 	VZEROUPPER
 	RET
 
+// softmaxInt8SIMD works like softmaxInt8Generic.
 // func softmaxInt8SIMD(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, rows int) (masked bool, rare bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxInt8SIMD(SB), $6592-74
@@ -15086,6 +15097,7 @@ DATA all72000000<>+24(SB)/4, $0x72000000
 DATA all72000000<>+28(SB)/4, $0x72000000
 GLOBL all72000000<>(SB), RODATA|NOPTR, $32
 
+// softmaxInt8MaskedSIMD works like softmaxInt8Generic.
 // func softmaxInt8MaskedSIMD(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, visible *uint64, rows int) (masked bool, rare bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxInt8MaskedSIMD(SB), $6600-82
@@ -16606,6 +16618,7 @@ DATA all00000000<>+24(SB)/4, $0x00000000
 DATA all00000000<>+28(SB)/4, $0x00000000
 GLOBL all00000000<>(SB), RODATA|NOPTR, $32
 
+// softmaxInt8AVX512 works like softmaxInt8Generic.
 // func softmaxInt8AVX512(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, rows int) (masked bool, rare bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxInt8AVX512(SB), $6592-74
@@ -17208,6 +17221,7 @@ DATA groupsInOrder<>+56(SB)/4, $0x001e001c
 DATA groupsInOrder<>+60(SB)/4, $0x001f001d
 GLOBL groupsInOrder<>(SB), RODATA|NOPTR, $64
 
+// softmaxInt8MaskedAVX512 works like softmaxInt8Generic.
 // func softmaxInt8MaskedAVX512(w *int16, f *float32, s *float32, m *float32, l *float32, alpha *float32, c *float32, scales *float32, visible *uint64, rows int) (masked bool, rare bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxInt8MaskedAVX512(SB), $6600-82

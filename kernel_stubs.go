@@ -178,3 +178,9 @@ func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
 //
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
+
+// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
+//
+//go:noescape
+func rotateSIMD(x *float32, n, block int, factor float32)

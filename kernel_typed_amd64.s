@@ -4,6 +4,7 @@
 
 #include "textflag.h"
 
+// accumulateF16SIMD works like accumulateTypedGeneric.
 // func accumulateF16SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, F16C, FMA3, MMX+
 TEXT ·accumulateF16SIMD(SB), NOSPLIT, $120-64
@@ -1599,6 +1600,7 @@ DATA ones<>+40(SB)/4, $0x3f800000
 DATA ones<>+44(SB)/4, $0x3f800000
 GLOBL ones<>(SB), RODATA|NOPTR, $48
 
+// accumulateF16AVX512 works like accumulateTypedGeneric.
 // func accumulateF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·accumulateF16AVX512(SB), NOSPLIT, $120-64
@@ -3266,6 +3268,7 @@ panels39End:
 	VZEROUPPER
 	RET
 
+// accumulateBF16SIMD works like accumulateTypedGeneric.
 // func accumulateBF16SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $120-64
@@ -5214,6 +5217,7 @@ DATA allffff0000<>+24(SB)/4, $0xffff0000
 DATA allffff0000<>+28(SB)/4, $0xffff0000
 GLOBL allffff0000<>(SB), RODATA|NOPTR, $32
 
+// accumulateBF16AVX512 works like accumulateTypedGeneric.
 // func accumulateBF16AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·accumulateBF16AVX512(SB), NOSPLIT, $120-64
@@ -6939,6 +6943,7 @@ panels82End:
 	VZEROUPPER
 	RET
 
+// accumulateI8SIMD works like accumulateTypedGeneric.
 // func accumulateI8SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·accumulateI8SIMD(SB), NOSPLIT, $120-64
@@ -8721,6 +8726,7 @@ DATA all00000001<>+24(SB)/4, $0x00000001
 DATA all00000001<>+28(SB)/4, $0x00000001
 GLOBL all00000001<>(SB), RODATA|NOPTR, $32
 
+// accumulateI8AVX512 works like accumulateTypedGeneric.
 // func accumulateI8AVX512(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·accumulateI8AVX512(SB), NOSPLIT, $120-64
@@ -11239,6 +11245,7 @@ DATA all47008000<>+24(SB)/4, $0x47008000
 DATA all47008000<>+28(SB)/4, $0x47008000
 GLOBL all47008000<>(SB), RODATA|NOPTR, $32
 
+// widenF16SIMD works like widenGeneric.
 // func widenF16SIMD(dst *float32, v *byte, n int)
 // Requires: AVX, F16C
 TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
@@ -11258,6 +11265,7 @@ loop:
 	VZEROUPPER
 	RET
 
+// widenBF16SIMD works like widenGeneric.
 // func widenBF16SIMD(dst *float32, v *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
@@ -11282,6 +11290,7 @@ loop:
 	VZEROUPPER
 	RET
 
+// widenI8SIMD works like widenGeneric.
 // func widenI8SIMD(dst *float32, v *byte, steps int, stride int)
 // Requires: AVX, AVX2
 TEXT ·widenI8SIMD(SB), NOSPLIT, $0-32
@@ -11345,6 +11354,7 @@ end:
 	VZEROUPPER
 	RET
 
+// narrowF16SIMD works like narrowGeneric.
 // func narrowF16SIMD(dst *uint16, x *float32, n int)
 // Requires: AVX, F16C
 TEXT ·narrowF16SIMD(SB), NOSPLIT, $0-24
@@ -11416,6 +11426,7 @@ DATA tailMasks<>+56(SB)/4, $0x00000000
 DATA tailMasks<>+60(SB)/4, $0x00000000
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
+// narrowBF16SIMD works like narrowGeneric.
 // func narrowBF16SIMD(dst *uint16, x *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
@@ -11507,6 +11518,7 @@ DATA all00000040<>+24(SB)/4, $0x00000040
 DATA all00000040<>+28(SB)/4, $0x00000040
 GLOBL all00000040<>(SB), RODATA|NOPTR, $32
 
+// largestSIMD works like largestGeneric.
 // func largestSIMD(x *float32, n int) float32
 // Requires: AVX
 TEXT ·largestSIMD(SB), NOSPLIT, $0-20
@@ -11578,6 +11590,7 @@ DATA all7fc00000<>+24(SB)/4, $0x7fc00000
 DATA all7fc00000<>+28(SB)/4, $0x7fc00000
 GLOBL all7fc00000<>(SB), RODATA|NOPTR, $32
 
+// quantizeSIMD works like quantizeGeneric.
 // func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
 // Requires: AVX, AVX2
 TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
@@ -11660,6 +11673,7 @@ DATA joinBytes<>+24(SB)/4, $0x00000001
 DATA joinBytes<>+28(SB)/4, $0x00000001
 GLOBL joinBytes<>(SB), RODATA|NOPTR, $32
 
+// scaleColumnsSIMD works like scaleColumnsGeneric.
 // func scaleColumnsSIMD(s *float32, f *float32, rows int, stride int, n int)
 // Requires: AVX
 TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
@@ -11705,6 +11719,7 @@ end5:
 	VZEROUPPER
 	RET
 
+// rotateSIMD works like rotateGeneric.
 // func rotateSIMD(x *float32, n int, block int, factor float32)
 // Requires: AVX
 TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
@@ -11836,6 +11851,7 @@ DATA all3f800000<>+24(SB)/4, $0x3f800000
 DATA all3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
+// rotateAVX512 works like rotateGeneric.
 // func rotateAVX512(x *float32, n int, block int, factor float32)
 // Requires: AVX, AVX512F
 TEXT ·rotateAVX512(SB), NOSPLIT, $0-28
@@ -12215,6 +12231,7 @@ end:
 	VZEROUPPER
 	RET
 
+// transposeFloatsSIMD works like transposeGeneric.
 // func transposeFloatsSIMD(dst *float32, k *float32, stride int, squares int, panels int)
 // Requires: AVX
 TEXT ·transposeFloatsSIMD(SB), NOSPLIT, $0-40
@@ -12402,6 +12419,7 @@ squares:
 	VZEROUPPER
 	RET
 
+// transposeFloatsAVX512 works like transposeGeneric.
 // func transposeFloatsAVX512(dst *float32, k *float32, stride int, squares int, panels int)
 // Requires: AVX, AVX512F
 TEXT ·transposeFloatsAVX512(SB), NOSPLIT, $0-40
@@ -12525,6 +12543,7 @@ squares:
 	VZEROUPPER
 	RET
 
+// transposeHalvesSIMD works like transposeGeneric.
 // func transposeHalvesSIMD(dst *uint16, k *uint16, stride int, squares int, panels int)
 // Requires: AVX, AVX2
 TEXT ·transposeHalvesSIMD(SB), NOSPLIT, $0-40
@@ -12648,6 +12667,7 @@ squares:
 	VZEROUPPER
 	RET
 
+// transposeGroupsSIMD works like transposeGroupsGeneric.
 // func transposeGroupsSIMD(dst *byte, k *byte, stride int, groups int)
 // Requires: AVX, AVX2
 TEXT ·transposeGroupsSIMD(SB), NOSPLIT, $0-32

@@ -31,7 +31,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 	step := max(1, callElements/roundUp(n, panel)) // a row takes some time, however short
 	for r, end := range pieces(rows, step) {
 		for c, to := range pieces(n, callElements) {
-			normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
+			normalizeStep(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
 		}
 	}
 }

@@ -40,6 +40,9 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if err := generate.Greppable(text, "."); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
+		if err := generate.Twins(text, ".."); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
