@@ -17957,7 +17957,7 @@ end3:
 
 	// p_j = 2^((s_j − m')·c)
 	CMPQ 3488(SP), $0x01
-	JNE morePairs1
+	JG morePairs1
 	VBROADCASTSS c+48(FP), Y0
 	VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
@@ -18034,7 +18034,7 @@ weights1:
 
 morePairs1:
 	CMPQ 3488(SP), $0x02
-	JNE morePairs2
+	JG morePairs2
 	VBROADCASTSS c+48(FP), Y0
 	VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
@@ -18153,7 +18153,7 @@ weights2:
 
 morePairs2:
 	CMPQ 3488(SP), $0x03
-	JNE morePairs3
+	JG morePairs3
 	VBROADCASTSS c+48(FP), Y0
 	VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
@@ -19816,7 +19816,7 @@ end9:
 
 	// p_j = 2^((s_j − m')·c)
 	CMPQ 3488(SP), $0x01
-	JNE morePairs1
+	JG morePairs1
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
 	MOVQ visible+32(FP), BX
@@ -19871,7 +19871,7 @@ weights1:
 
 morePairs1:
 	CMPQ 3488(SP), $0x02
-	JNE morePairs2
+	JG morePairs2
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
 	MOVQ visible+32(FP), BX
@@ -19943,7 +19943,7 @@ weights2:
 
 morePairs2:
 	CMPQ 3488(SP), $0x03
-	JNE morePairs3
+	JG morePairs3
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
 	MOVQ visible+32(FP), BX
