@@ -5253,14 +5253,10 @@ panels78Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 80(SP), R13
-	CMPQ R13, $0x11
-	JGE panels78Rows12
 	CMPQ R13, $0x0f
 	JGE panels78Rows8
 	CMPQ R13, $0x0d
 	JGE panels78Rows7
-	CMPQ R13, $0x0c
-	JGE panels78Rows12
 	CMPQ R13, $0x0b
 	JGE panels78Rows6
 	CMPQ R13, $0x09
@@ -6134,239 +6130,6 @@ begun94:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels78Done
-
-panels78Rows12:
-	// 12 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12
-	LEAQ (R12)(R9*2), R11
-	ADDQ R9, R11
-	MOVQ 88(SP), CX
-
-group95:
-	VMOVDQU32 (BX), Z29
-	VPSLLW $0x08, Z29, Z28
-	VPSRAW $0x08, Z28, Z28
-	VPSRAW $0x08, Z29, Z29
-	VPBROADCASTD (AX), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z16, Z16
-	VPBROADCASTD 4(AX), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z16, Z16
-	VPBROADCASTD (AX)(R9*1), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z17, Z17
-	VPBROADCASTD 4(AX)(R9*1), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z17, Z17
-	VPBROADCASTD (AX)(R9*2), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z18, Z18
-	VPBROADCASTD 4(AX)(R9*2), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z18, Z18
-	VPBROADCASTD (R13), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z19, Z19
-	VPBROADCASTD 4(R13), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z19, Z19
-	VPBROADCASTD (R13)(R9*1), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z20, Z20
-	VPBROADCASTD 4(R13)(R9*1), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z20, Z20
-	VPBROADCASTD (R13)(R9*2), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z21, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z21, Z21
-	VPBROADCASTD (R12), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z22, Z22
-	VPBROADCASTD 4(R12), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z22, Z22
-	VPBROADCASTD (R12)(R9*1), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z23, Z23
-	VPBROADCASTD 4(R12)(R9*1), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z23, Z23
-	VPBROADCASTD (R12)(R9*2), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z24, Z24
-	VPBROADCASTD 4(R12)(R9*2), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z24, Z24
-	VPBROADCASTD (R11), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z25, Z25
-	VPBROADCASTD 4(R11), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z25, Z25
-	VPBROADCASTD (R11)(R9*1), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z26, Z26
-	VPBROADCASTD 4(R11)(R9*1), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z26, Z26
-	VPBROADCASTD (R11)(R9*2), Z30
-	VPMADDWD Z30, Z28, Z12
-	VPADDD Z12, Z27, Z27
-	VPBROADCASTD 4(R11)(R9*2), Z30
-	VPMADDWD Z30, Z29, Z12
-	VPADDD Z12, Z27, Z27
-	ADDQ R10, BX
-	ADDQ $0x08, AX
-	ADDQ $0x08, R13
-	ADDQ $0x08, R12
-	ADDQ $0x08, R11
-	DECQ CX
-	JNE group95
-	MOVQ 40(SP), DI
-	MOVQ 104(SP), DX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun96
-	MOVQ DI, AX
-	MOVQ DX, R13
-
-begun96:
-	MOVQ 128(SP), R12
-	MOVQ 112(SP), R11
-	MOVQ 8(SP), BX
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS (BX), Z30
-	VCVTDQ2PS Z16, Z16
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z16
-	VMOVUPS Z16, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 4(BX), Z30
-	VCVTDQ2PS Z17, Z17
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z17
-	VMOVUPS Z17, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 8(BX), Z30
-	VCVTDQ2PS Z18, Z18
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z18
-	VMOVUPS Z18, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 12(BX), Z30
-	VCVTDQ2PS Z19, Z19
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z19
-	VMOVUPS Z19, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 16(BX), Z30
-	VCVTDQ2PS Z20, Z20
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z20
-	VMOVUPS Z20, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 20(BX), Z30
-	VCVTDQ2PS Z21, Z21
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z21
-	VMOVUPS Z21, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 24(BX), Z30
-	VCVTDQ2PS Z22, Z22
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z22
-	VMOVUPS Z22, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 28(BX), Z30
-	VCVTDQ2PS Z23, Z23
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z23
-	VMOVUPS Z23, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 32(BX), Z30
-	VCVTDQ2PS Z24, Z24
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z24
-	VMOVUPS Z24, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 36(BX), Z30
-	VCVTDQ2PS Z25, Z25
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z25
-	VMOVUPS Z25, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 40(BX), Z30
-	VCVTDQ2PS Z26, Z26
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z26
-	VMOVUPS Z26, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	VBROADCASTSS (R12), Z28
-	ADDQ R11, R12
-	VBROADCASTSS 44(BX), Z30
-	VCVTDQ2PS Z27, Z27
-	VMULPS (AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z27
-	VMOVUPS Z27, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	MOVQ DI, 40(SP)
-	MOVQ R12, 128(SP)
-	MOVQ $0x0000000c, BX
 
 panels78Done:
 	SUBQ BX, 80(SP)
@@ -6423,11 +6186,11 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $160-64
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG panels97End
+	JG panels95End
 
-panels97:
+panels95:
 	CMPQ 64(SP), $0x01
-	JL panels97End
+	JL panels95End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -6436,7 +6199,7 @@ panels97:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels97Tiles:
+panels95Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
@@ -6444,27 +6207,27 @@ panels97Tiles:
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x07
-	JGE panels97Rows4
+	JGE panels95Rows4
 	CMPQ R13, $0x05
-	JGE panels97Rows3
+	JGE panels95Rows3
 	CMPQ R13, $0x04
-	JGE panels97Rows4
+	JGE panels95Rows4
 	CMPQ R13, $0x03
-	JGE panels97Rows3
+	JGE panels95Rows3
 	CMPQ R13, $0x02
-	JGE panels97Rows2
+	JGE panels95Rows2
 	CMPQ R13, $0x01
-	JGE panels97Rows1
-	JMP panels97Next
+	JGE panels95Rows1
+	JMP panels95Next
 
-panels97Rows1:
+panels95Rows1:
 	// 1 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	VPBROADCASTD all80808080<>+0(SB), Z12
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group98:
+group96:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z17
@@ -6473,7 +6236,7 @@ group98:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group98
+	JNE group96
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6484,9 +6247,9 @@ group98:
 	VMULPS Z17, Z16, Z16
 	VMOVUPS Z16, (AX)
 	MOVQ $0x00000001, BX
-	JMP panels97Done
+	JMP panels95Done
 
-panels97Rows2:
+panels95Rows2:
 	// 2 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6495,7 +6258,7 @@ panels97Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group99:
+group97:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z18
@@ -6506,7 +6269,7 @@ group99:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group99
+	JNE group97
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6520,9 +6283,9 @@ group99:
 	VMULPS Z18, Z17, Z17
 	VMOVUPS Z17, (AX)(R9*1)
 	MOVQ $0x00000002, BX
-	JMP panels97Done
+	JMP panels95Done
 
-panels97Rows3:
+panels95Rows3:
 	// 3 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6533,7 +6296,7 @@ panels97Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group100:
+group98:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z19
@@ -6546,7 +6309,7 @@ group100:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group100
+	JNE group98
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6563,9 +6326,9 @@ group100:
 	VMULPS Z19, Z18, Z18
 	VMOVUPS Z18, (AX)(R9*2)
 	MOVQ $0x00000003, BX
-	JMP panels97Done
+	JMP panels95Done
 
-panels97Rows4:
+panels95Rows4:
 	// 4 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6580,7 +6343,7 @@ panels97Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group101:
+group99:
 	PREFETCHT0 (R11)
 	ADDQ $0x40, R11
 	VPXORD (BX), Z12, Z20
@@ -6596,7 +6359,7 @@ group101:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group101
+	JNE group99
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6619,9 +6382,9 @@ group101:
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
 
-panels97Done:
+panels95Done:
 	SUBQ BX, 80(SP)
-	JE panels97Next
+	JE panels95Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -6631,20 +6394,20 @@ panels97Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels97Tiles
+	JMP panels95Tiles
 
-panels97Next:
+panels95Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels97
+	JMP panels95
 
-panels97End:
-panels102:
+panels95End:
+panels100:
 	CMPQ 64(SP), $0x02
-	JL panels102End
+	JL panels100End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -6653,43 +6416,43 @@ panels102:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels102Tiles:
+panels100Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few103
+	JLE few101
 	MOVQ 56(SP), R11
 
-few103:
+few101:
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x11
-	JGE panels102Rows12
+	JGE panels100Rows12
 	CMPQ R13, $0x0f
-	JGE panels102Rows8
+	JGE panels100Rows8
 	CMPQ R13, $0x0d
-	JGE panels102Rows7
+	JGE panels100Rows7
 	CMPQ R13, $0x0c
-	JGE panels102Rows12
+	JGE panels100Rows12
 	CMPQ R13, $0x0b
-	JGE panels102Rows6
+	JGE panels100Rows6
 	CMPQ R13, $0x09
-	JGE panels102Rows5
+	JGE panels100Rows5
 	CMPQ R13, $0x08
-	JGE panels102Rows8
+	JGE panels100Rows8
 	CMPQ R13, $0x07
-	JGE panels102Rows7
+	JGE panels100Rows7
 	CMPQ R13, $0x06
-	JGE panels102Rows6
+	JGE panels100Rows6
 	CMPQ R13, $0x05
-	JGE panels102Rows5
+	JGE panels100Rows5
 	CMPQ R13, $0x04
-	JGE panels102Rows4
-	JMP panels102Next
+	JGE panels100Rows4
+	JMP panels100Next
 
-panels102Rows4:
+panels100Rows4:
 	// 4 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6708,7 +6471,7 @@ panels102Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group104:
+group102:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -6730,7 +6493,7 @@ group104:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group104
+	JNE group102
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6765,9 +6528,9 @@ group104:
 	VMULPS Z24, Z23, Z23
 	VMOVUPS Z23, 64(R13)
 	MOVQ $0x00000004, BX
-	JMP panels102Done
+	JMP panels100Done
 
-panels102Rows5:
+panels100Rows5:
 	// 5 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6789,7 +6552,7 @@ panels102Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group105:
+group103:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -6814,7 +6577,7 @@ group105:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group105
+	JNE group103
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6855,9 +6618,9 @@ group105:
 	VMULPS Z26, Z25, Z25
 	VMOVUPS Z25, 64(R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels102Done
+	JMP panels100Done
 
-panels102Rows6:
+panels100Rows6:
 	// 6 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6882,7 +6645,7 @@ panels102Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group106:
+group104:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -6910,7 +6673,7 @@ group106:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group106
+	JNE group104
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -6957,9 +6720,9 @@ group106:
 	VMULPS Z28, Z27, Z27
 	VMOVUPS Z27, 64(R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels102Done
+	JMP panels100Done
 
-panels102Rows7:
+panels100Rows7:
 	// 7 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -6989,7 +6752,7 @@ panels102Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group107:
+group105:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7021,7 +6784,7 @@ group107:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group107
+	JNE group105
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7076,9 +6839,9 @@ group107:
 	VMULPS Z30, Z29, Z29
 	VMOVUPS Z29, 64(R12)
 	MOVQ $0x00000007, BX
-	JMP panels102Done
+	JMP panels100Done
 
-panels102Rows8:
+panels100Rows8:
 	// 8 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7111,7 +6874,7 @@ panels102Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group108:
+group106:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -7146,7 +6909,7 @@ group108:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group108
+	JNE group106
 	MOVQ R11, 152(SP)
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
@@ -7207,9 +6970,9 @@ group108:
 	VMULPS Z0, Z31, Z31
 	VMOVUPS Z31, 64(R12)(R9*1)
 	MOVQ $0x00000008, BX
-	JMP panels102Done
+	JMP panels100Done
 
-panels102Rows12:
+panels100Rows12:
 	// 12 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7256,7 +7019,7 @@ panels102Rows12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 
-group109:
+group107:
 	VPXORD (BX), Z12, Z8
 	VPXORD (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -7301,7 +7064,7 @@ group109:
 	ADDQ $0x04, R12
 	ADDQ $0x04, R11
 	DECQ CX
-	JNE group109
+	JNE group107
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7388,9 +7151,9 @@ group109:
 	VMOVUPS Z7, 64(R11)(R9*2)
 	MOVQ $0x0000000c, BX
 
-panels102Done:
+panels100Done:
 	SUBQ BX, 80(SP)
-	JE panels102Next
+	JE panels100Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -7400,20 +7163,20 @@ panels102Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels102Tiles
+	JMP panels100Tiles
 
-panels102Next:
+panels100Next:
 	ADDQ $0x00000080, 32(SP)
 	ADDQ $0x00000080, 120(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels102
+	JMP panels100
 
-panels102End:
-panels110:
+panels100End:
+panels108:
 	CMPQ 64(SP), $0x01
-	JL panels110End
+	JL panels108End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7422,33 +7185,33 @@ panels110:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels110Tiles:
+panels108Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x0f
-	JGE panels110Rows8
+	JGE panels108Rows8
 	CMPQ R13, $0x0d
-	JGE panels110Rows7
+	JGE panels108Rows7
 	CMPQ R13, $0x0b
-	JGE panels110Rows6
+	JGE panels108Rows6
 	CMPQ R13, $0x09
-	JGE panels110Rows5
+	JGE panels108Rows5
 	CMPQ R13, $0x08
-	JGE panels110Rows8
+	JGE panels108Rows8
 	CMPQ R13, $0x07
-	JGE panels110Rows7
+	JGE panels108Rows7
 	CMPQ R13, $0x06
-	JGE panels110Rows6
+	JGE panels108Rows6
 	CMPQ R13, $0x05
-	JGE panels110Rows5
+	JGE panels108Rows5
 	CMPQ R13, $0x04
-	JGE panels110Rows4
-	JMP panels110Next
+	JGE panels108Rows4
+	JMP panels108Next
 
-panels110Rows4:
+panels108Rows4:
 	// 4 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7463,7 +7226,7 @@ panels110Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group111:
+group109:
 	VPXORD (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD Z21, Z20, Z16
@@ -7477,7 +7240,7 @@ group111:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group111
+	JNE group109
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7498,9 +7261,9 @@ group111:
 	VMULPS Z20, Z19, Z19
 	VMOVUPS Z19, (R13)
 	MOVQ $0x00000004, BX
-	JMP panels110Done
+	JMP panels108Done
 
-panels110Rows5:
+panels108Rows5:
 	// 5 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7517,7 +7280,7 @@ panels110Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group112:
+group110:
 	VPXORD (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD Z22, Z21, Z16
@@ -7533,7 +7296,7 @@ group112:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group112
+	JNE group110
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7557,9 +7320,9 @@ group112:
 	VMULPS Z21, Z20, Z20
 	VMOVUPS Z20, (R13)(R9*1)
 	MOVQ $0x00000005, BX
-	JMP panels110Done
+	JMP panels108Done
 
-panels110Rows6:
+panels108Rows6:
 	// 6 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7578,7 +7341,7 @@ panels110Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group113:
+group111:
 	VPXORD (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD Z23, Z22, Z16
@@ -7596,7 +7359,7 @@ group113:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group113
+	JNE group111
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7623,9 +7386,9 @@ group113:
 	VMULPS Z22, Z21, Z21
 	VMOVUPS Z21, (R13)(R9*2)
 	MOVQ $0x00000006, BX
-	JMP panels110Done
+	JMP panels108Done
 
-panels110Rows7:
+panels108Rows7:
 	// 7 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7648,7 +7411,7 @@ panels110Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group114:
+group112:
 	VPXORD (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD Z24, Z23, Z16
@@ -7669,7 +7432,7 @@ group114:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group114
+	JNE group112
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7701,9 +7464,9 @@ group114:
 	VMULPS Z23, Z22, Z22
 	VMOVUPS Z22, (R12)
 	MOVQ $0x00000007, BX
-	JMP panels110Done
+	JMP panels108Done
 
-panels110Rows8:
+panels108Rows8:
 	// 8 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -7728,7 +7491,7 @@ panels110Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group115:
+group113:
 	VPXORD (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD Z25, Z24, Z16
@@ -7751,7 +7514,7 @@ group115:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group115
+	JNE group113
 	MOVQ 104(SP), R9
 	MOVQ 40(SP), DI
 	MOVQ DI, AX
@@ -7787,9 +7550,9 @@ group115:
 	VMOVUPS Z23, (R12)(R9*1)
 	MOVQ $0x00000008, BX
 
-panels110Done:
+panels108Done:
 	SUBQ BX, 80(SP)
-	JE panels110Next
+	JE panels108Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
@@ -7799,17 +7562,17 @@ panels110Done:
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels110Tiles
+	JMP panels108Tiles
 
-panels110Next:
+panels108Next:
 	ADDQ $0x40, 32(SP)
 	ADDQ $0x40, 120(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels110
+	JMP panels108
 
-panels110End:
+panels108End:
 	VZEROUPPER
 	RET
 
@@ -7849,24 +7612,24 @@ TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used116
+	JE used114
 	LEAQ zeros<>+0(SB), AX
 
-used116:
+used114:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors118
+	JNE noFactors116
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors117
+	JNE factors115
 
-noFactors118:
+noFactors116:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors117:
+factors115:
 	MOVQ AX, 16(SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -7881,11 +7644,11 @@ factors117:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x02
-	JG panels119End
+	JG panels117End
 
-panels119:
+panels117:
 	CMPQ 64(SP), $0x08
-	JL panels119End
+	JL panels117End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -7896,7 +7659,7 @@ panels119:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels119Tiles:
+panels117Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	LEAQ (BX)(R8*1), DX
@@ -7904,12 +7667,12 @@ panels119Tiles:
 	MOVQ 152(SP), R11
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x02
-	JGE panels119Rows2
+	JGE panels117Rows2
 	CMPQ R13, $0x01
-	JGE panels119Rows1
-	JMP panels119Next
+	JGE panels117Rows1
+	JMP panels117Next
 
-panels119Rows1:
+panels117Rows1:
 	// 1 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -7922,7 +7685,7 @@ panels119Rows1:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group120:
+group118:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -7987,18 +7750,18 @@ group120:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group120
+	JNE group118
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun121
+	JNE begun119
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun121:
+begun119:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8042,9 +7805,9 @@ begun121:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels119Done
+	JMP panels117Done
 
-panels119Rows2:
+panels117Rows2:
 	// 2 rows × 128 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8065,7 +7828,7 @@ panels119Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group122:
+group120:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8148,18 +7911,18 @@ group122:
 	ADDQ R10, R12
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group122
+	JNE group120
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun123
+	JNE begun121
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun123:
+begun121:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8241,30 +8004,30 @@ begun123:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
 
-panels119Done:
+panels117Done:
 	SUBQ BX, 80(SP)
-	JE panels119Next
+	JE panels117Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels119Tiles
+	JMP panels117Tiles
 
-panels119Next:
+panels117Next:
 	ADDQ $0x00000200, 32(SP)
 	IMUL3Q $0x00000008, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x08, 64(SP)
-	JMP panels119
+	JMP panels117
 
-panels119End:
+panels117End:
 	CMPQ 72(SP), $0x04
-	JG panels124End
+	JG panels122End
 
-panels124:
+panels122:
 	CMPQ 64(SP), $0x04
-	JL panels124End
+	JL panels122End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8275,27 +8038,27 @@ panels124:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels124Tiles:
+panels122Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	LEAQ (BX)(R8*1), DX
 	MOVQ 152(SP), R11
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x07
-	JGE panels124Rows4
+	JGE panels122Rows4
 	CMPQ R13, $0x05
-	JGE panels124Rows3
+	JGE panels122Rows3
 	CMPQ R13, $0x04
-	JGE panels124Rows4
+	JGE panels122Rows4
 	CMPQ R13, $0x03
-	JGE panels124Rows3
+	JGE panels122Rows3
 	CMPQ R13, $0x02
-	JGE panels124Rows2
+	JGE panels122Rows2
 	CMPQ R13, $0x01
-	JGE panels124Rows1
-	JMP panels124Next
+	JGE panels122Rows1
+	JMP panels122Next
 
-panels124Rows1:
+panels122Rows1:
 	// 1 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8304,7 +8067,7 @@ panels124Rows1:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group125:
+group123:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8340,18 +8103,18 @@ group125:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group125
+	JNE group123
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun126
+	JNE begun124
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun126:
+begun124:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8379,9 +8142,9 @@ begun126:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels124Done
+	JMP panels122Done
 
-panels124Rows2:
+panels122Rows2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8394,7 +8157,7 @@ panels124Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group127:
+group125:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8440,18 +8203,18 @@ group127:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group127
+	JNE group125
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun128
+	JNE begun126
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun128:
+begun126:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8500,9 +8263,9 @@ begun128:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels124Done
+	JMP panels122Done
 
-panels124Rows3:
+panels122Rows3:
 	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8519,7 +8282,7 @@ panels124Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group129:
+group127:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8575,18 +8338,18 @@ group129:
 	ADDQ R10, DX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group129
+	JNE group127
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun130
+	JNE begun128
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun130:
+begun128:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8656,9 +8419,9 @@ begun130:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels124Done
+	JMP panels122Done
 
-panels124Rows4:
+panels122Rows4:
 	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8681,7 +8444,7 @@ panels124Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group131:
+group129:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -8748,18 +8511,18 @@ group131:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group131
+	JNE group129
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun132
+	JNE begun130
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun132:
+begun130:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8851,27 +8614,27 @@ begun132:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels124Done:
+panels122Done:
 	SUBQ BX, 80(SP)
-	JE panels124Next
+	JE panels122Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels124Tiles
+	JMP panels122Tiles
 
-panels124Next:
+panels122Next:
 	ADDQ $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x04, 64(SP)
-	JMP panels124
+	JMP panels122
 
-panels124End:
-panels133:
+panels122End:
+panels131:
 	CMPQ 64(SP), $0x02
-	JL panels133End
+	JL panels131End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -8882,54 +8645,54 @@ panels133:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels133Tiles:
+panels131Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few134
+	JLE few132
 	MOVQ 56(SP), R11
 
-few134:
+few132:
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x11
-	JGE panels133Rows12
+	JGE panels131Rows12
 	CMPQ R13, $0x0f
-	JGE panels133Rows8
+	JGE panels131Rows8
 	CMPQ R13, $0x0d
-	JGE panels133Rows7
+	JGE panels131Rows7
 	CMPQ R13, $0x0c
-	JGE panels133Rows12
+	JGE panels131Rows12
 	CMPQ R13, $0x0b
-	JGE panels133Rows6
+	JGE panels131Rows6
 	CMPQ R13, $0x09
-	JGE panels133Rows5
+	JGE panels131Rows5
 	CMPQ R13, $0x08
-	JGE panels133Rows8
+	JGE panels131Rows8
 	CMPQ R13, $0x07
-	JGE panels133Rows7
+	JGE panels131Rows7
 	CMPQ R13, $0x06
-	JGE panels133Rows6
+	JGE panels131Rows6
 	CMPQ R13, $0x05
-	JGE panels133Rows5
+	JGE panels131Rows5
 	CMPQ R13, $0x04
-	JGE panels133Rows4
+	JGE panels131Rows4
 	CMPQ R13, $0x03
-	JGE panels133Rows3
+	JGE panels131Rows3
 	CMPQ R13, $0x02
-	JGE panels133Rows2
+	JGE panels131Rows2
 	CMPQ R13, $0x01
-	JGE panels133Rows1
-	JMP panels133Next
+	JGE panels131Rows1
+	JMP panels131Next
 
-panels133Rows1:
+panels131Rows1:
 	// 1 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group135:
+group133:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -8950,18 +8713,18 @@ group135:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group135
+	JNE group133
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun136
+	JNE begun134
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun136:
+begun134:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -8981,9 +8744,9 @@ begun136:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows2:
+panels131Rows2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -8992,7 +8755,7 @@ panels133Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group137:
+group135:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9019,18 +8782,18 @@ group137:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group137
+	JNE group135
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun138
+	JNE begun136
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun138:
+begun136:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9063,9 +8826,9 @@ begun138:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows3:
+panels131Rows3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9076,7 +8839,7 @@ panels133Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group139:
+group137:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9109,18 +8872,18 @@ group139:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group139
+	JNE group137
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun140
+	JNE begun138
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun140:
+begun138:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9166,9 +8929,9 @@ begun140:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows4:
+panels131Rows4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9183,7 +8946,7 @@ panels133Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group141:
+group139:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9223,18 +8986,18 @@ group141:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group141
+	JNE group139
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun142
+	JNE begun140
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun142:
+begun140:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9293,9 +9056,9 @@ begun142:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows5:
+panels131Rows5:
 	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9312,7 +9075,7 @@ panels133Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group143:
+group141:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9358,18 +9121,18 @@ group143:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group143
+	JNE group141
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun144
+	JNE begun142
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun144:
+begun142:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9441,9 +9204,9 @@ begun144:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows6:
+panels131Rows6:
 	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9462,7 +9225,7 @@ panels133Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group145:
+group143:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9514,18 +9277,18 @@ group145:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group145
+	JNE group143
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun146
+	JNE begun144
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun146:
+begun144:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9610,9 +9373,9 @@ begun146:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows7:
+panels131Rows7:
 	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9635,7 +9398,7 @@ panels133Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group147:
+group145:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9694,18 +9457,18 @@ group147:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group147
+	JNE group145
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun148
+	JNE begun146
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun148:
+begun146:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -9803,9 +9566,9 @@ begun148:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows8:
+panels131Rows8:
 	// 8 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -9830,7 +9593,7 @@ panels133Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group149:
+group147:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -9895,18 +9658,18 @@ group149:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group149
+	JNE group147
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun150
+	JNE begun148
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun150:
+begun148:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10017,9 +9780,9 @@ begun150:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels133Done
+	JMP panels131Done
 
-panels133Rows12:
+panels131Rows12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10054,7 +9817,7 @@ panels133Rows12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 
-group151:
+group149:
 	VMOVDQU32 (BX), Z9
 	VPSLLW $0x08, Z9, Z8
 	VPSRAW $0x08, Z8, Z8
@@ -10141,17 +9904,17 @@ group151:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group151
+	JNE group149
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun152
+	JNE begun150
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun152:
+begun150:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10315,27 +10078,27 @@ begun152:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels133Done:
+panels131Done:
 	SUBQ BX, 80(SP)
-	JE panels133Next
+	JE panels131Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels133Tiles
+	JMP panels131Tiles
 
-panels133Next:
+panels131Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels133
+	JMP panels131
 
-panels133End:
-panels153:
+panels131End:
+panels151:
 	CMPQ 64(SP), $0x01
-	JL panels153End
+	JL panels151End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -10346,47 +10109,47 @@ panels153:
 	MOVQ 120(SP), AX
 	MOVQ AX, 128(SP)
 
-panels153Tiles:
+panels151Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x11
-	JGE panels153Rows12
+	JGE panels151Rows12
 	CMPQ R13, $0x0f
-	JGE panels153Rows8
+	JGE panels151Rows8
 	CMPQ R13, $0x0d
-	JGE panels153Rows7
+	JGE panels151Rows7
 	CMPQ R13, $0x0c
-	JGE panels153Rows12
+	JGE panels151Rows12
 	CMPQ R13, $0x0b
-	JGE panels153Rows6
+	JGE panels151Rows6
 	CMPQ R13, $0x09
-	JGE panels153Rows5
+	JGE panels151Rows5
 	CMPQ R13, $0x08
-	JGE panels153Rows8
+	JGE panels151Rows8
 	CMPQ R13, $0x07
-	JGE panels153Rows7
+	JGE panels151Rows7
 	CMPQ R13, $0x06
-	JGE panels153Rows6
+	JGE panels151Rows6
 	CMPQ R13, $0x05
-	JGE panels153Rows5
+	JGE panels151Rows5
 	CMPQ R13, $0x04
-	JGE panels153Rows4
+	JGE panels151Rows4
 	CMPQ R13, $0x03
-	JGE panels153Rows3
+	JGE panels151Rows3
 	CMPQ R13, $0x02
-	JGE panels153Rows2
+	JGE panels151Rows2
 	CMPQ R13, $0x01
-	JGE panels153Rows1
-	JMP panels153Next
+	JGE panels151Rows1
+	JMP panels151Next
 
-panels153Rows1:
+panels151Rows1:
 	// 1 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group154:
+group152:
 	VMOVDQU32 (BX), Z18
 	VPSLLW $0x08, Z18, Z17
 	VPSRAW $0x08, Z17, Z17
@@ -10398,17 +10161,17 @@ group154:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group154
+	JNE group152
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun155
+	JNE begun153
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun155:
+begun153:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10424,16 +10187,16 @@ begun155:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows2:
+panels151Rows2:
 	// 2 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group156:
+group154:
 	VMOVDQU32 (BX), Z19
 	VPSLLW $0x08, Z19, Z18
 	VPSRAW $0x08, Z18, Z18
@@ -10449,17 +10212,17 @@ group156:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group156
+	JNE group154
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun157
+	JNE begun155
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun157:
+begun155:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10484,9 +10247,9 @@ begun157:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows3:
+panels151Rows3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10494,7 +10257,7 @@ panels153Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group158:
+group156:
 	VMOVDQU32 (BX), Z20
 	VPSLLW $0x08, Z20, Z19
 	VPSRAW $0x08, Z19, Z19
@@ -10514,17 +10277,17 @@ group158:
 	ADDQ R10, BX
 	ADDQ $0x08, AX
 	DECQ CX
-	JNE group158
+	JNE group156
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun159
+	JNE begun157
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun159:
+begun157:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10558,9 +10321,9 @@ begun159:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows4:
+panels151Rows4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10571,7 +10334,7 @@ panels153Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group160:
+group158:
 	VMOVDQU32 (BX), Z21
 	VPSLLW $0x08, Z21, Z20
 	VPSRAW $0x08, Z20, Z20
@@ -10596,17 +10359,17 @@ group160:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group160
+	JNE group158
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun161
+	JNE begun159
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun161:
+begun159:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10649,9 +10412,9 @@ begun161:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows5:
+panels151Rows5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10663,7 +10426,7 @@ panels153Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group162:
+group160:
 	VMOVDQU32 (BX), Z22
 	VPSLLW $0x08, Z22, Z21
 	VPSRAW $0x08, Z21, Z21
@@ -10692,17 +10455,17 @@ group162:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group162
+	JNE group160
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun163
+	JNE begun161
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun163:
+begun161:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10754,9 +10517,9 @@ begun163:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows6:
+panels151Rows6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10769,7 +10532,7 @@ panels153Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group164:
+group162:
 	VMOVDQU32 (BX), Z23
 	VPSLLW $0x08, Z23, Z22
 	VPSRAW $0x08, Z22, Z22
@@ -10802,17 +10565,17 @@ group164:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	DECQ CX
-	JNE group164
+	JNE group162
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun165
+	JNE begun163
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun165:
+begun163:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -10873,9 +10636,9 @@ begun165:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows7:
+panels151Rows7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -10891,7 +10654,7 @@ panels153Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group166:
+group164:
 	VMOVDQU32 (BX), Z24
 	VPSLLW $0x08, Z24, Z23
 	VPSRAW $0x08, Z23, Z23
@@ -10929,17 +10692,17 @@ group166:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group166
+	JNE group164
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun167
+	JNE begun165
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun167:
+begun165:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11009,9 +10772,9 @@ begun167:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows8:
+panels151Rows8:
 	// 8 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11028,7 +10791,7 @@ panels153Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group168:
+group166:
 	VMOVDQU32 (BX), Z25
 	VPSLLW $0x08, Z25, Z24
 	VPSRAW $0x08, Z24, Z24
@@ -11070,17 +10833,17 @@ group168:
 	ADDQ $0x08, R13
 	ADDQ $0x08, R12
 	DECQ CX
-	JNE group168
+	JNE group166
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun169
+	JNE begun167
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun169:
+begun167:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11159,9 +10922,9 @@ begun169:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels153Done
+	JMP panels151Done
 
-panels153Rows12:
+panels151Rows12:
 	// 12 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
@@ -11184,7 +10947,7 @@ panels153Rows12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 
-group170:
+group168:
 	VMOVDQU32 (BX), Z29
 	VPSLLW $0x08, Z29, Z28
 	VPSRAW $0x08, Z28, Z28
@@ -11243,17 +11006,17 @@ group170:
 	ADDQ $0x08, R12
 	ADDQ $0x08, R11
 	DECQ CX
-	JNE group170
+	JNE group168
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun171
+	JNE begun169
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun171:
+begun169:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	MOVQ 8(SP), BX
@@ -11369,24 +11132,24 @@ begun171:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels153Done:
+panels151Done:
 	SUBQ BX, 80(SP)
-	JE panels153Next
+	JE panels151Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	IMULQ 24(SP), BX
 	ADDQ BX, 8(SP)
-	JMP panels153Tiles
+	JMP panels151Tiles
 
-panels153Next:
+panels151Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels153
+	JMP panels151
 
-panels153End:
+panels151End:
 	VZEROUPPER
 	RET
 
@@ -11417,10 +11180,10 @@ TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $160-80
 	MOVQ b+72(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used172
+	JE used170
 	LEAQ zeros<>+0(SB), AX
 
-used172:
+used170:
 	MOVQ AX, (SP)
 	MOVQ 40(BX), AX
 	ADDQ 56(SP), AX
@@ -11435,11 +11198,11 @@ used172:
 	MOVQ 16(BX), R10
 	MOVQ 24(BX), R8
 	CMPQ 72(SP), $0x04
-	JG panels173End
+	JG panels171End
 
-panels173:
+panels171:
 	CMPQ 64(SP), $0x04
-	JL panels173End
+	JL panels171End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11450,7 +11213,7 @@ panels173:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels173Tiles:
+panels171Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	LEAQ (BX)(R8*1), DX
@@ -11459,20 +11222,20 @@ panels173Tiles:
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x07
-	JGE panels173Rows4
+	JGE panels171Rows4
 	CMPQ R13, $0x05
-	JGE panels173Rows3
+	JGE panels171Rows3
 	CMPQ R13, $0x04
-	JGE panels173Rows4
+	JGE panels171Rows4
 	CMPQ R13, $0x03
-	JGE panels173Rows3
+	JGE panels171Rows3
 	CMPQ R13, $0x02
-	JGE panels173Rows2
+	JGE panels171Rows2
 	CMPQ R13, $0x01
-	JGE panels173Rows1
-	JMP panels173Next
+	JGE panels171Rows1
+	JMP panels171Next
 
-panels173Rows1:
+panels171Rows1:
 	// 1 rows × 64 columns.
 	VPBROADCASTD (AX), Z16
 	VMOVDQA32 Z16, Z17
@@ -11482,7 +11245,7 @@ panels173Rows1:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group174:
+group172:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -11501,18 +11264,18 @@ group174:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group174
+	JNE group172
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun175
+	JNE begun173
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun175:
+begun173:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -11538,9 +11301,9 @@ begun175:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels173Done
+	JMP panels171Done
 
-panels173Rows2:
+panels171Rows2:
 	// 2 rows × 64 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -11555,7 +11318,7 @@ panels173Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group176:
+group174:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -11579,18 +11342,18 @@ group176:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group176
+	JNE group174
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun177
+	JNE begun175
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun177:
+begun175:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -11636,9 +11399,9 @@ begun177:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels173Done
+	JMP panels171Done
 
-panels173Rows3:
+panels171Rows3:
 	// 3 rows × 64 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -11658,7 +11421,7 @@ panels173Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group178:
+group176:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -11687,18 +11450,18 @@ group178:
 	ADDQ R10, DX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group178
+	JNE group176
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun179
+	JNE begun177
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun179:
+begun177:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -11764,9 +11527,9 @@ begun179:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels173Done
+	JMP panels171Done
 
-panels173Rows4:
+panels171Rows4:
 	// 4 rows × 64 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -11793,7 +11556,7 @@ panels173Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group180:
+group178:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	PREFETCHT0 128(R11)
@@ -11828,18 +11591,18 @@ group180:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group180
+	JNE group178
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun181
+	JNE begun179
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun181:
+begun179:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -11926,28 +11689,28 @@ begun181:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
 
-panels173Done:
+panels171Done:
 	SUBQ BX, 80(SP)
-	JE panels173Next
+	JE panels171Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels173Tiles
+	JMP panels171Tiles
 
-panels173Next:
+panels171Next:
 	ADDQ $0x00000100, 32(SP)
 	IMUL3Q $0x00000004, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x04, 64(SP)
-	JMP panels173
+	JMP panels171
 
-panels173End:
-panels182:
+panels171End:
+panels180:
 	CMPQ 64(SP), $0x02
-	JL panels182End
+	JL panels180End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -11958,49 +11721,49 @@ panels182:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels182Tiles:
+panels180Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 152(SP), R11
 	CMPQ 72(SP), $0x09
-	JLE few183
+	JLE few181
 	MOVQ 56(SP), R11
 
-few183:
+few181:
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x11
-	JGE panels182Rows12
+	JGE panels180Rows12
 	CMPQ R13, $0x0f
-	JGE panels182Rows8
+	JGE panels180Rows8
 	CMPQ R13, $0x0d
-	JGE panels182Rows7
+	JGE panels180Rows7
 	CMPQ R13, $0x0c
-	JGE panels182Rows12
+	JGE panels180Rows12
 	CMPQ R13, $0x0b
-	JGE panels182Rows6
+	JGE panels180Rows6
 	CMPQ R13, $0x09
-	JGE panels182Rows5
+	JGE panels180Rows5
 	CMPQ R13, $0x08
-	JGE panels182Rows8
+	JGE panels180Rows8
 	CMPQ R13, $0x07
-	JGE panels182Rows7
+	JGE panels180Rows7
 	CMPQ R13, $0x06
-	JGE panels182Rows6
+	JGE panels180Rows6
 	CMPQ R13, $0x05
-	JGE panels182Rows5
+	JGE panels180Rows5
 	CMPQ R13, $0x04
-	JGE panels182Rows4
+	JGE panels180Rows4
 	CMPQ R13, $0x03
-	JGE panels182Rows3
+	JGE panels180Rows3
 	CMPQ R13, $0x02
-	JGE panels182Rows2
+	JGE panels180Rows2
 	CMPQ R13, $0x01
-	JGE panels182Rows1
-	JMP panels182Next
+	JGE panels180Rows1
+	JMP panels180Next
 
-panels182Rows1:
+panels180Rows1:
 	// 1 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	VMOVDQA32 Z16, Z17
@@ -12008,7 +11771,7 @@ panels182Rows1:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group184:
+group182:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12020,18 +11783,18 @@ group184:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group184
+	JNE group182
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun185
+	JNE begun183
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun185:
+begun183:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -12049,9 +11812,9 @@ begun185:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000001, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows2:
+panels180Rows2:
 	// 2 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12062,7 +11825,7 @@ panels182Rows2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group186:
+group184:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12077,18 +11840,18 @@ group186:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group186
+	JNE group184
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun187
+	JNE begun185
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun187:
+begun185:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -12118,9 +11881,9 @@ begun187:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows3:
+panels180Rows3:
 	// 3 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12134,7 +11897,7 @@ panels182Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group188:
+group186:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12152,18 +11915,18 @@ group188:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group188
+	JNE group186
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun189
+	JNE begun187
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun189:
+begun187:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -12205,9 +11968,9 @@ begun189:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows4:
+panels180Rows4:
 	// 4 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12226,7 +11989,7 @@ panels182Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group190:
+group188:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12248,18 +12011,18 @@ group190:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group190
+	JNE group188
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun191
+	JNE begun189
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun191:
+begun189:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -12313,9 +12076,9 @@ begun191:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows5:
+panels180Rows5:
 	// 5 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12337,7 +12100,7 @@ panels182Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group192:
+group190:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12362,18 +12125,18 @@ group192:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group192
+	JNE group190
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun193
+	JNE begun191
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun193:
+begun191:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z26
@@ -12439,9 +12202,9 @@ begun193:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows6:
+panels180Rows6:
 	// 6 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12466,7 +12229,7 @@ panels182Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group194:
+group192:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12494,18 +12257,18 @@ group194:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group194
+	JNE group192
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun195
+	JNE begun193
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun195:
+begun193:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z28
@@ -12583,9 +12346,9 @@ begun195:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows7:
+panels180Rows7:
 	// 7 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12615,7 +12378,7 @@ panels182Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group196:
+group194:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12647,18 +12410,18 @@ group196:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group196
+	JNE group194
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun197
+	JNE begun195
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun197:
+begun195:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z30
@@ -12748,9 +12511,9 @@ begun197:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows8:
+panels180Rows8:
 	// 8 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12783,7 +12546,7 @@ panels182Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group198:
+group196:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
@@ -12818,18 +12581,18 @@ group198:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group198
+	JNE group196
 	MOVQ R11, 152(SP)
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun199
+	JNE begun197
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun199:
+begun197:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z0
@@ -12931,9 +12694,9 @@ begun199:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
-	JMP panels182Done
+	JMP panels180Done
 
-panels182Rows12:
+panels180Rows12:
 	// 12 rows × 32 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -12980,7 +12743,7 @@ panels182Rows12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 
-group200:
+group198:
 	VPXORD (BX), Z12, Z8
 	VPXORD (BX)(R8*1), Z12, Z9
 	VPBROADCASTD (AX), Z10
@@ -13025,17 +12788,17 @@ group200:
 	ADDQ $0x04, R12
 	ADDQ $0x04, R11
 	DECQ CX
-	JNE group200
+	JNE group198
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun201
+	JNE begun199
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun201:
+begun199:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z8
@@ -13186,28 +12949,28 @@ begun201:
 	MOVQ R12, 128(SP)
 	MOVQ $0x0000000c, BX
 
-panels182Done:
+panels180Done:
 	SUBQ BX, 80(SP)
-	JE panels182Next
+	JE panels180Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels182Tiles
+	JMP panels180Tiles
 
-panels182Next:
+panels180Next:
 	ADDQ $0x00000080, 32(SP)
 	IMUL3Q $0x00000002, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x02, 64(SP)
-	JMP panels182
+	JMP panels180
 
-panels182End:
-panels202:
+panels180End:
+panels200:
 	CMPQ 64(SP), $0x01
-	JL panels202End
+	JL panels200End
 	MOVQ 32(SP), AX
 	MOVQ AX, 40(SP)
 	MOVQ 48(SP), SI
@@ -13218,49 +12981,93 @@ panels202:
 	MOVQ 136(SP), AX
 	MOVQ AX, 144(SP)
 
-panels202Tiles:
+panels200Tiles:
 	MOVQ 96(SP), R9
 	MOVQ 56(SP), BX
 	MOVQ 144(SP), AX
 	MOVQ 112(SP), CX
 	MOVQ 80(SP), R13
 	CMPQ R13, $0x0f
-	JGE panels202Rows8
+	JGE panels200Rows8
 	CMPQ R13, $0x0d
-	JGE panels202Rows7
+	JGE panels200Rows7
 	CMPQ R13, $0x0b
-	JGE panels202Rows6
+	JGE panels200Rows6
 	CMPQ R13, $0x09
-	JGE panels202Rows5
+	JGE panels200Rows5
 	CMPQ R13, $0x08
-	JGE panels202Rows8
+	JGE panels200Rows8
 	CMPQ R13, $0x07
-	JGE panels202Rows7
+	JGE panels200Rows7
 	CMPQ R13, $0x06
-	JGE panels202Rows6
+	JGE panels200Rows6
 	CMPQ R13, $0x05
-	JGE panels202Rows5
+	JGE panels200Rows5
 	CMPQ R13, $0x04
-	JGE panels202Rows4
+	JGE panels200Rows4
 	CMPQ R13, $0x03
-	JGE panels202Rows3
+	JGE panels200Rows3
 	CMPQ R13, $0x02
-	JGE panels202Rows2
+	JGE panels200Rows2
 	CMPQ R13, $0x01
-	JGE panels202Rows1
-	JMP panels202Next
+	JGE panels200Rows1
+	JMP panels200Next
 
-panels202Rows1:
+panels200Rows1:
 	// 1 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	VPBROADCASTD all80808080<>+0(SB), Z12
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group203:
+group201:
 	VPXORD (BX), Z12, Z17
 	VPBROADCASTD (AX), Z18
 	VPDPBUSD Z18, Z17, Z16
+	ADDQ R10, BX
+	ADDQ $0x04, AX
+	DECQ CX
+	JNE group201
+	MOVQ 40(SP), DI
+	MOVQ 104(SP), DX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun202
+	MOVQ DI, AX
+	MOVQ DX, R13
+
+begun202:
+	MOVQ 128(SP), R12
+	MOVQ 112(SP), R11
+	VBROADCASTSS (R12), Z17
+	ADDQ R11, R12
+	VCVTDQ2PS Z16, Z16
+	VMOVUPS (AX), Z18
+	VFMADD213PS Z18, Z17, Z16
+	VMOVUPS Z16, (DI)
+	ADDQ R13, AX
+	ADDQ DX, DI
+	MOVQ DI, 40(SP)
+	MOVQ R12, 128(SP)
+	MOVQ $0x00000001, BX
+	JMP panels200Done
+
+panels200Rows2:
+	// 2 rows × 16 columns.
+	VPBROADCASTD (AX), Z16
+	ADDQ CX, AX
+	VPBROADCASTD (AX), Z17
+	VPBROADCASTD all80808080<>+0(SB), Z12
+	MOVQ SI, AX
+	MOVQ 88(SP), CX
+
+group203:
+	VPXORD (BX), Z12, Z18
+	VPBROADCASTD (AX), Z19
+	VPDPBUSD Z19, Z18, Z16
+	VPBROADCASTD (AX)(R9*1), Z19
+	VPDPBUSD Z19, Z18, Z17
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
@@ -13275,50 +13082,6 @@ group203:
 	MOVQ DX, R13
 
 begun204:
-	MOVQ 128(SP), R12
-	MOVQ 112(SP), R11
-	VBROADCASTSS (R12), Z17
-	ADDQ R11, R12
-	VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z18
-	VFMADD213PS Z18, Z17, Z16
-	VMOVUPS Z16, (DI)
-	ADDQ R13, AX
-	ADDQ DX, DI
-	MOVQ DI, 40(SP)
-	MOVQ R12, 128(SP)
-	MOVQ $0x00000001, BX
-	JMP panels202Done
-
-panels202Rows2:
-	// 2 rows × 16 columns.
-	VPBROADCASTD (AX), Z16
-	ADDQ CX, AX
-	VPBROADCASTD (AX), Z17
-	VPBROADCASTD all80808080<>+0(SB), Z12
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-
-group205:
-	VPXORD (BX), Z12, Z18
-	VPBROADCASTD (AX), Z19
-	VPDPBUSD Z19, Z18, Z16
-	VPBROADCASTD (AX)(R9*1), Z19
-	VPDPBUSD Z19, Z18, Z17
-	ADDQ R10, BX
-	ADDQ $0x04, AX
-	DECQ CX
-	JNE group205
-	MOVQ 40(SP), DI
-	MOVQ 104(SP), DX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun206
-	MOVQ DI, AX
-	MOVQ DX, R13
-
-begun206:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z18
@@ -13340,9 +13103,9 @@ begun206:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000002, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows3:
+panels200Rows3:
 	// 3 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13353,7 +13116,7 @@ panels202Rows3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 
-group207:
+group205:
 	VPXORD (BX), Z12, Z19
 	VPBROADCASTD (AX), Z20
 	VPDPBUSD Z20, Z19, Z16
@@ -13364,17 +13127,17 @@ group207:
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE group207
+	JNE group205
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun208
+	JNE begun206
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun208:
+begun206:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z19
@@ -13404,9 +13167,9 @@ begun208:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000003, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows4:
+panels200Rows4:
 	// 4 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13421,7 +13184,7 @@ panels202Rows4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group209:
+group207:
 	VPXORD (BX), Z12, Z20
 	VPBROADCASTD (AX), Z21
 	VPDPBUSD Z21, Z20, Z16
@@ -13435,17 +13198,17 @@ group209:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group209
+	JNE group207
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun210
+	JNE begun208
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun210:
+begun208:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z20
@@ -13483,9 +13246,9 @@ begun210:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000004, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows5:
+panels200Rows5:
 	// 5 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13502,7 +13265,7 @@ panels202Rows5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group211:
+group209:
 	VPXORD (BX), Z12, Z21
 	VPBROADCASTD (AX), Z22
 	VPDPBUSD Z22, Z21, Z16
@@ -13518,17 +13281,17 @@ group211:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group211
+	JNE group209
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun212
+	JNE begun210
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun212:
+begun210:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z21
@@ -13574,9 +13337,9 @@ begun212:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000005, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows6:
+panels200Rows6:
 	// 6 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13595,7 +13358,7 @@ panels202Rows6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 
-group213:
+group211:
 	VPXORD (BX), Z12, Z22
 	VPBROADCASTD (AX), Z23
 	VPDPBUSD Z23, Z22, Z16
@@ -13613,17 +13376,17 @@ group213:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE group213
+	JNE group211
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun214
+	JNE begun212
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun214:
+begun212:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z22
@@ -13677,9 +13440,9 @@ begun214:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000006, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows7:
+panels200Rows7:
 	// 7 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13702,7 +13465,7 @@ panels202Rows7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group215:
+group213:
 	VPXORD (BX), Z12, Z23
 	VPBROADCASTD (AX), Z24
 	VPDPBUSD Z24, Z23, Z16
@@ -13723,17 +13486,17 @@ group215:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group215
+	JNE group213
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun216
+	JNE begun214
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun216:
+begun214:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z23
@@ -13795,9 +13558,9 @@ begun216:
 	MOVQ DI, 40(SP)
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000007, BX
-	JMP panels202Done
+	JMP panels200Done
 
-panels202Rows8:
+panels200Rows8:
 	// 8 rows × 16 columns.
 	VPBROADCASTD (AX), Z16
 	ADDQ CX, AX
@@ -13822,7 +13585,7 @@ panels202Rows8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 
-group217:
+group215:
 	VPXORD (BX), Z12, Z24
 	VPBROADCASTD (AX), Z25
 	VPDPBUSD Z25, Z24, Z16
@@ -13845,17 +13608,17 @@ group217:
 	ADDQ $0x04, R13
 	ADDQ $0x04, R12
 	DECQ CX
-	JNE group217
+	JNE group215
 	MOVQ 40(SP), DI
 	MOVQ 104(SP), DX
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun218
+	JNE begun216
 	MOVQ DI, AX
 	MOVQ DX, R13
 
-begun218:
+begun216:
 	MOVQ 128(SP), R12
 	MOVQ 112(SP), R11
 	VBROADCASTSS (R12), Z24
@@ -13926,25 +13689,25 @@ begun218:
 	MOVQ R12, 128(SP)
 	MOVQ $0x00000008, BX
 
-panels202Done:
+panels200Done:
 	SUBQ BX, 80(SP)
-	JE panels202Next
+	JE panels200Next
 	MOVQ 96(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, SI
 	MOVQ 112(SP), AX
 	IMULQ BX, AX
 	ADDQ AX, 144(SP)
-	JMP panels202Tiles
+	JMP panels200Tiles
 
-panels202Next:
+panels200Next:
 	ADDQ $0x40, 32(SP)
 	IMUL3Q $0x00000001, R8, AX
 	ADDQ AX, 56(SP)
 	SUBQ $0x01, 64(SP)
-	JMP panels202
+	JMP panels200
 
-panels202End:
+panels200End:
 	VZEROUPPER
 	RET
 
@@ -14043,26 +13806,26 @@ tail2:
 	VPSHUFB Y1, Y5, Y5
 	VPERMD Y5, Y2, Y5
 	TESTQ $0x00000004, R11
-	JE part219
+	JE part217
 	VMOVD X5, (R10)
 	VPSRLDQ $0x04, X5, X5
 	ADDQ $0x04, R10
 
-part219:
+part217:
 	TESTQ $0x00000002, R11
-	JE part220
+	JE part218
 	VPEXTRW $0x00, X5, (R10)
 	VPSRLDQ $0x02, X5, X5
 	ADDQ $0x02, R10
 
-part220:
+part218:
 	TESTQ $0x00000001, R11
-	JE part221
+	JE part219
 	VPEXTRB $0x00, X5, (R10)
 	VPSRLDQ $0x01, X5, X5
 	ADDQ $0x01, R10
 
-part221:
+part219:
 end2:
 	TESTQ DX, DX
 	JE next
@@ -15137,7 +14900,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow231
+	JE maxOfRow229
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15149,7 +14912,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow231
+	JE maxOfRow229
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15161,7 +14924,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow231
+	JE maxOfRow229
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15173,7 +14936,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow231:
+maxOfRow229:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -15186,7 +14949,7 @@ maxOfRow231:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow232
+	JE maxOfRow230
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15198,7 +14961,7 @@ maxOfRow231:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow232
+	JE maxOfRow230
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15210,7 +14973,7 @@ maxOfRow231:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow232
+	JE maxOfRow230
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15222,7 +14985,7 @@ maxOfRow231:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow232:
+maxOfRow230:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -15238,7 +15001,7 @@ maxOfRow232:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow233
+	JE maxOfRow231
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15250,7 +15013,7 @@ maxOfRow232:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow233
+	JE maxOfRow231
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15262,7 +15025,7 @@ maxOfRow232:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow233
+	JE maxOfRow231
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -15274,7 +15037,7 @@ maxOfRow232:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow233:
+maxOfRow231:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -15287,7 +15050,7 @@ maxOfRow233:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow234
+	JE maxOfRow232
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15299,7 +15062,7 @@ maxOfRow233:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow234
+	JE maxOfRow232
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15311,7 +15074,7 @@ maxOfRow233:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow234
+	JE maxOfRow232
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15323,7 +15086,7 @@ maxOfRow233:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow234:
+maxOfRow232:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -15339,7 +15102,7 @@ maxOfRow234:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow235
+	JE maxOfRow233
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15351,7 +15114,7 @@ maxOfRow234:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow235
+	JE maxOfRow233
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15363,7 +15126,7 @@ maxOfRow234:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow235
+	JE maxOfRow233
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -15375,7 +15138,7 @@ maxOfRow234:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow235:
+maxOfRow233:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -15388,7 +15151,7 @@ maxOfRow235:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow236
+	JE maxOfRow234
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15400,7 +15163,7 @@ maxOfRow235:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow236
+	JE maxOfRow234
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15412,7 +15175,7 @@ maxOfRow235:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow236
+	JE maxOfRow234
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15424,7 +15187,7 @@ maxOfRow235:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow236:
+maxOfRow234:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -15440,7 +15203,7 @@ maxOfRow236:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow237
+	JE maxOfRow235
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15452,7 +15215,7 @@ maxOfRow236:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow237
+	JE maxOfRow235
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15464,7 +15227,7 @@ maxOfRow236:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow237
+	JE maxOfRow235
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -15476,7 +15239,7 @@ maxOfRow236:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow237:
+maxOfRow235:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -15489,7 +15252,7 @@ maxOfRow237:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow238
+	JE maxOfRow236
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -15501,7 +15264,7 @@ maxOfRow237:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow238
+	JE maxOfRow236
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -15513,7 +15276,7 @@ maxOfRow237:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow238
+	JE maxOfRow236
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -15525,7 +15288,7 @@ maxOfRow237:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow238:
+maxOfRow236:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -15562,7 +15325,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow239
+	JE maxOfRow237
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15574,7 +15337,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow239
+	JE maxOfRow237
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15586,7 +15349,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow239
+	JE maxOfRow237
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -15598,7 +15361,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow239:
+maxOfRow237:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -16985,22 +16748,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow249
+	JE maxOfRow247
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow249
+	JE maxOfRow247
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow249
+	JE maxOfRow247
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow249:
+maxOfRow247:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -17008,22 +16771,22 @@ maxOfRow249:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow250
+	JE maxOfRow248
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow250
+	JE maxOfRow248
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow250
+	JE maxOfRow248
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow250:
+maxOfRow248:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -17034,22 +16797,22 @@ maxOfRow250:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow251
+	JE maxOfRow249
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow251
+	JE maxOfRow249
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow251
+	JE maxOfRow249
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow251:
+maxOfRow249:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -17057,22 +16820,22 @@ maxOfRow251:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow252
+	JE maxOfRow250
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow252
+	JE maxOfRow250
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow252
+	JE maxOfRow250
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow252:
+maxOfRow250:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -17083,22 +16846,22 @@ maxOfRow252:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow253
+	JE maxOfRow251
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow253
+	JE maxOfRow251
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow253
+	JE maxOfRow251
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow253:
+maxOfRow251:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -17106,22 +16869,22 @@ maxOfRow253:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow254
+	JE maxOfRow252
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow254
+	JE maxOfRow252
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow254
+	JE maxOfRow252
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow254:
+maxOfRow252:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -17132,22 +16895,22 @@ maxOfRow254:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow255
+	JE maxOfRow253
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow255
+	JE maxOfRow253
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow255
+	JE maxOfRow253
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow255:
+maxOfRow253:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -17155,22 +16918,22 @@ maxOfRow255:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow256
+	JE maxOfRow254
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow256
+	JE maxOfRow254
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow256
+	JE maxOfRow254
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow256:
+maxOfRow254:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -17202,22 +16965,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x01
-	JE maxOfRow257
+	JE maxOfRow255
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x02
-	JE maxOfRow257
+	JE maxOfRow255
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 6592(SP), $0x03
-	JE maxOfRow257
+	JE maxOfRow255
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow257:
+maxOfRow255:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
