@@ -9,10 +9,10 @@ import (
 // The kernels of attention over float32: their names, argument order and dispatch, and how larger
 // calls are split (kernel_split.go); those of vectors are in kernel_vector.go, those of which there
 // are several variants in kernel_variants.go, those over fewer bits in kernel_typed.go. What each
-// computes is defined by its generic twin in kernel_generic.go. The functions here first say of each operand
-// what is read and written: that checks that the slice is long enough, which assembly does not.
-// Then they choose an implementation by a switch on one variable, because calls through func-typed
-// variables would make the arguments escape to the heap.
+// computes is defined by its generic twin in kernel_generic.go. The functions here first say of
+// each operand what is read and written: that checks that the slice is long enough, which assembly
+// does not. Then they choose an implementation by a switch on one variable, because calls through
+// func-typed variables would make the arguments escape to the heap.
 
 // `go generate` in this folder writes all assembly, each file only when it is complete: gen/ and
 // asm/ say how.

@@ -83,8 +83,8 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 // transposesTyped reports whether there are kernels of transposeHalves and transposeGroups.
 func transposesTyped() bool { return tuned.ISA.SIMD() }
 
-// transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for so many squares of
-// 16 keys, which are stride apart.
+// transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for so
+// many squares of 16 keys, which are stride apart.
 func transposeFloatsStep(dst, k *float32, stride, squares, panels int) {
 	if tuned.ISA.Lanes16() {
 		transposeFloatsAVX512(dst, k, stride, squares, panels)
@@ -108,8 +108,8 @@ func transposeFloatsSIMD(dst, k *float32, stride, squares, panels int)
 //go:noescape
 func transposeHalvesSIMD(dst, k *uint16, stride, squares, panels int)
 
-// transposeGroupsSIMD transposes whole groups of channels of 16 keys. It works like transposeGroupsGeneric, with
-// groups of keys stride apart.
+// transposeGroupsSIMD transposes whole groups of channels of 16 keys. It works like
+// transposeGroupsGeneric, with groups of keys stride apart.
 //
 //go:noescape
 func transposeGroupsSIMD(dst, k *byte, stride, groups int)

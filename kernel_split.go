@@ -53,8 +53,8 @@ const (
 	splitRows = 12
 )
 
-// pieces are the parts [from, to) of n elements that calls take one after the other, most of them of
-// so many elements.
+// pieces are the parts [from, to) of n elements that calls take one after the other, most of them
+// of so many elements.
 func pieces(n, most int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < n; from += most {

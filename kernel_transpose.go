@@ -6,8 +6,8 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // channel, values have one after the other, and 16 channels of one key side by side. So squares of
 // 16 × 16 elements are transposed.
 
-// transposeFloats brings the first cols channels of n packed keys of d dimensions, in whole panels, to
-// the order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
+// transposeFloats brings the first cols channels of n packed keys of d dimensions, in whole panels,
+// to the order of packed values: channel c of key j goes from k[(j/panel*d + c)*panel + j%panel] to
 // dst[(c/panel*Block + j)*panel + c%panel]. What completes the last panel of channels is 0.
 func transposeFloats(dst, k []float32, d, cols, n int) {
 	transposes(dst, k, d, cols, n)
@@ -66,9 +66,9 @@ func transposeGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
 	}
 }
 
-// transposeGroups is transposeFloats for integers in groups of four, see kernel_typed.go: groups of four
-// channels of one key become groups of four keys of one channel. Values have width columns; those
-// that are no channel become 0.
+// transposeGroups is transposeFloats for integers in groups of four, see kernel_typed.go: groups of
+// four channels of one key become groups of four keys of one channel. Values have width columns;
+// those that are no channel become 0.
 func transposeGroups(dst, k []byte, d, cols, width, n int) {
 	panels, row := roundUp(n, panel)/panel, roundUp(d, 4)*panel
 	operand.ReadsRows(k, panels, row, roundUp(cols, 4)*panel)
@@ -87,7 +87,8 @@ func transposeGroups(dst, k []byte, d, cols, width, n int) {
 	}
 }
 
-// transposeGroupsGeneric transposes channels [first, cols) of a panel of keys, and clears the columns behind.
+// transposeGroupsGeneric transposes channels [first, cols) of a panel of keys, and clears the
+// columns behind.
 func transposeGroupsGeneric(dst, k []byte, first, cols, width int) {
 	for c := first; c < width; c++ {
 		for j := range panel {

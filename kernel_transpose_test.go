@@ -33,8 +33,8 @@ var transposeKernelTests = []kernelTest{
 var transposeDims = []dim{size("cols", 1, 5*panel, 600), size("more", 0, 20, 100),
 	size("keys", 1, Block, Block)}
 
-// Kernels that transpose keys to values give the bits of the generic code, and touch nothing outside
-// their operands.
+// Kernels that transpose keys to values give the bits of the generic code, and touch nothing
+// outside their operands.
 func TestTransposeKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range transposeKernelTests {

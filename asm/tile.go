@@ -37,8 +37,8 @@ const (
 	aFirst      = R10 // a at the first row
 	rows        = R11 // all rows
 	left        = R12 // rows left in the panel
-	alpha       = R13 // alpha of the tile's first row, noAlpha or overwriteOutputs
-	alphaFirst  = R14 // alpha of the first row, noAlpha or overwriteOutputs
+	alpha       = R13 // alpha of the tile's first row, 0 or overwriteOutputs
+	alphaFirst  = R14 // alpha of the first row, 0 or overwriteOutputs
 	count       = R15 // steps left
 	moving      = R16 // a moving pointer: rows of c or alpha
 	b0          = R19 // moving through up to 4 panels of b: R19 to R22
@@ -46,11 +46,9 @@ const (
 	half        = R26 // are there 8 columns after the last panel?
 )
 
-// What is in the place of the pointer to alpha, where there is none to follow.
-const (
-	noAlpha          = 0 // begin with c
-	overwriteOutputs = 1 // begin with 0
-)
+// overwriteOutputs is in the place of the pointer to alpha where outputs begin with 0. Where they
+// begin as they are, that is 0.
+const overwriteOutputs = 1
 
 // zeros is a row of outputs that begin with 0: the columns of four panels.
 const (

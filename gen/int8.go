@@ -50,9 +50,11 @@ type int8Set struct {
 	groups []tileGroup
 }
 
-// Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows then.
+// Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
+// then.
 var (
-	int8AVX2   = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, manyRows, sizesTo(1, 4), 4}}}
+	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
+		{1, manyRows, sizesTo(1, 4), 4}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
@@ -99,7 +101,8 @@ func int8Kernel(name string, set int8Set, operation int8Operation) {
 	}
 	TEXT(name, noSplit, p.signature())
 	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
-		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.request)...)
+		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
+		&p.request)...)
 	p.arguments()
 	groups := set.groups
 	if set.wide {

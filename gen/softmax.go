@@ -269,8 +269,8 @@ func (k *softmaxProgram) weights() {
 	Label("weighed")
 }
 
-// weightPairs is weightRows for the vectors that some row needs. In integers these are half of a row
-// or all: a quarter more would save less than one call in a hundred.
+// weightPairs is weightRows for the vectors that some row needs. In integers these are half of a
+// row or all: a quarter more would save less than one call in a hundred.
 func (k *softmaxProgram) weightPairs() {
 	const maxPairs = block / lanes / 2
 	step := 1

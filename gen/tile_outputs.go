@@ -48,8 +48,8 @@ type beginning struct {
 
 func (o *beginning) slots() []*Mem { return []*Mem{&o.zeros, &o.alpha, &o.first, &o.alphaStep} }
 
-// arguments takes alpha, which may be nil, and whether to overwrite from the layout at b. It changes
-// tmp.
+// arguments takes alpha, which may be nil, and whether to overwrite from the layout at b. It
+// changes tmp.
 func (o *beginning) arguments(b, tmp reg.Register) {
 	o.from(b, tmp)
 	given, none := unique("factors"), unique("noFactors")

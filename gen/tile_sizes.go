@@ -19,8 +19,8 @@ func sizesTo(least, most int) (sizes tileSizes) {
 	return sizes
 }
 
-// manyTiles are the sizes for many rows: those of 9 to 11 would save little to the calls that have so
-// many rows, and are a quarter of the code.
+// manyTiles are the sizes for many rows. Calls of 9 to 11 rows take two tiles: for so few calls the
+// tiles of so many rows are too much code.
 func manyTiles(least int) tileSizes { return append(sizesTo(least, 8), 12) }
 
 // next is the rows of the next tile if so many are left: all of them if there is such a tile, of
@@ -106,9 +106,9 @@ func takenGroups(groups []tileGroup) (taken []tileGroup) {
 	return taken
 }
 
-// partOfRound enters a round of two or four steps in its midst, so that the first round has the steps that
-// are not whole rounds, of which there are some. It moves the pointers to rows to before these
-// steps. tmp is free, ready may change all but these and count, and label is that of step u.
+// partOfRound enters a round of two or four steps in its midst, so that the first round has the
+// steps that are not whole rounds, of which there are some. It moves the pointers to rows to before
+// these steps. tmp is free, ready may change all but these and count, and label is that of step u.
 func partOfRound(round int, rows []reg.Register, tmp reg.Register, part Mem, ready func(),
 	label func(u int) string) {
 	MOVQ(count, tmp)

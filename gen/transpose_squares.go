@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Keys to values (kernel_transpose.go): squares of 16 channels × 16 keys are transposed, those of the
-// same channels one after the other, so that what is written follows each other.
+// Keys to values (kernel_transpose.go): squares of 16 channels × 16 keys are transposed, those of
+// the same channels one after the other, so that what is written follows each other.
 
 // transposeKernel transposes squares: a row of 16 keys becomes a column.
 func transposeKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
@@ -126,8 +126,8 @@ func unpackPairs(v [8]reg.VecVirtual, low, high func(ops ...Op)) (out [8]reg.Vec
 	return out
 }
 
-// transposeGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of four
-// keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
+// transposeGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of
+// four keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
 func transposeGroupsKernel() {
 	TEXT("transposeGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups int)")
 	dst, k, stride, groups := param("dst"), param("k"), param("stride"), param("groups")
