@@ -250,7 +250,9 @@ func benchmarkPasses(b *testing.B, d int) {
 	}{
 		{"pack_keys", float64(Block * d), "Gelem/s", func() { packKeys(packed, k, d, Block, d) }},
 		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
-		{"score", float64(products * d), "GFLOP/s", func() { score(s, q, k, rows, d, Block/panel) }},
+		{"score", float64(products * d), "GFLOP/s", func() {
+			scorePrefetch(s, q, k, rows, d, Block/panel, nil)
+		}},
 		{"score_rows", float64(products * d), "GFLOP/s", func() {
 			scoreRows(s, q, k, rows, d, d, Block, nil)
 		}},

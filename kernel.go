@@ -6,12 +6,21 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// The kernels: their names, argument order and dispatch; those of which there are several variants
-// are in kernel_variants.go, those over fewer bits in kernel_typed.go. What each computes is
-// defined by its generic twin in kernel_generic.go. The functions here first say of each operand
-// what is read and written: that checks that the slice is long enough, which assembly does not.
-// Then they choose an implementation by a switch on one variable, because calls through func-typed
-// variables would make the arguments escape to the heap.
+// The kernels of attention over float32: their names, argument order and dispatch, and how larger
+// calls are split (kernel_split.go); those of vectors are in kernel_vector.go, those of which there
+// are several variants in kernel_variants.go, those over fewer bits in kernel_typed.go. What each
+// computes is defined by its generic twin in kernel_generic.go. The functions here first say of
+// each operand what is read and written: that checks that the slice is long enough, which assembly
+// does not. Then they choose an implementation by a switch on one variable, because calls through
+// func-typed variables would make the arguments escape to the heap.
+
+// `go generate` in this folder writes all assembly, each file only when it is complete: gen/ and
+// asm/ say how.
+
+//go:generate go run ./gen -out kernel_amd64.s
+//go:generate go run ./gen -out kernel_typed_amd64.s
+//go:generate go run ./gen -out kernel_int8_amd64.s
+//go:generate go run ./asm -out kernel_arm64.s
 
 // productsOf is how many multiply-adds a call counts as that goes through so many elements for each
 // row.
@@ -42,6 +51,16 @@ func packKeys(dst, k []float32, stride, n, d int) {
 	packKeysSIMD(&dst[0], &k[0], stride, n, d, tuned.Reads == tuning.SequentialReads)
 }
 
+// splitPackKeys takes a panel at a time, and of that fewer dimensions.
+func splitPackKeys(dst, k []float32, stride, n, d int) {
+	inOrder := tuned.Reads == tuning.SequentialReads
+	for j, end := range pieces(n, panel) {
+		for x, to := range pieces(d, callCopies/panel) {
+			packKeysSIMD(&dst[j*d+x*panel], &k[j*stride+x], stride, end-j, to-x, inOrder)
+		}
+	}
+}
+
 func packValues(dst, v []float32, stride, n, d int) {
 	operand.WritesRows(dst, roundUp(d, panel)/panel, Block*panel, n*panel)
 	operand.ReadsRows(v, n, stride, d)
@@ -49,18 +68,13 @@ func packValues(dst, v []float32, stride, n, d int) {
 		packValuesGeneric(dst, v, stride, n, d)
 		return
 	}
-	if n*d > callCopies {
-		splitPackValues(dst, v, stride, n, d)
-		return
+	inOrder := tuned.Reads == tuning.SequentialReads
+	for c, to := range pieces(d, callCopies/n/panel*panel) {
+		packValuesSIMD(&dst[c*Block], &v[c], stride, n, to-c, inOrder)
 	}
-	packValuesSIMD(&dst[0], &v[0], stride, n, d, tuned.Reads == tuning.SequentialReads)
 }
 
-func score(s, q, k []float32, rows, d, panels int) {
-	scorePrefetch(s, q, k, rows, d, panels, nil)
-}
-
-// scorePrefetch is score that prefetches what is next in a queue, or nothing if that is nil.
+// scorePrefetch is scoreGeneric that prefetches what is next in a queue, or nothing if that is nil.
 func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 	operand.WritesRows(s, rows, Block, panels*panel)
 	operand.Reads(q, rows*d)
@@ -78,6 +92,59 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		return
 	}
 	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
+}
+
+// splitScore takes fewer rows at a time, or if these would be few, fewer panels.
+func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
+	switch {
+	case d > callInner:
+		chainScore(s, q, k, rows, d, panels)
+		return
+	case rows <= callRows:
+		limit := callInner / d
+		calls := (panels + limit - 1) / limit
+		step := (panels + calls - 1) / calls // two and two panels are faster than three and one
+		for p := 0; p < panels; p += step {
+			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
+			next.advance(step * d * panel)
+		}
+		return
+	}
+	step := max(splitRows, callProducts/(d*panels*panel)/splitRows*splitRows)
+	if step == splitRows && panels > 1 { // half of the panels leave rows enough for 16 lanes
+		half := (panels + 1) / 2
+		for p := 0; p < panels; p += half {
+			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(half, panels-p), next)
+			next.advance(half * d * panel)
+		}
+		return
+	}
+	for r := 0; r < rows; r += step {
+		scorePrefetch(s[r*Block:], q[r*d:], k, min(step, rows-r), d, panels, next)
+	}
+}
+
+// chainScore takes a part of the dimension at a time. Packed keys have the form
+// of values, with the dimension in the place of keys, so accumulate can go on
+// with the chains where the part before has left them.
+func chainScore(s, q, k []float32, rows, d, panels int) {
+	const step = 512
+	for x := 0; x < d; x += step {
+		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel,
+			panelStride: d * panel, overwrite: x == 0}
+		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
+	}
+}
+
+// scoreFew is score of few rows by n packed keys, in whole panels, a part of the dimension at a
+// time.
+func scoreFew(s, q, k []float32, rows, d, n int) {
+	part := panelLayout{cols: roundUp(n, panel), stride: panel, panelStride: d * panel}
+	part.set(&tuned, 0, false)
+	for x := 0; x < d; x += callSteps {
+		part.keys, part.overwrite = min(callSteps, d-x), x == 0
+		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
+	}
 }
 
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
@@ -100,6 +167,22 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 		return
 	}
 	scoreRowsSIMD(&s[0], &q[0], &k[0], rows, d, stride, n, next)
+}
+
+// splitScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
+// d ≤ inPlaceDim leaves at least one.
+func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
+	if rows > inPlaceRows {
+		for r := 0; r < rows; r += inPlaceRows {
+			scoreRows(s[r*Block:], q[r*d:], k, min(inPlaceRows, rows-r), d, stride, n, next)
+		}
+		return
+	}
+	keys := callInPlaceProducts / (inPlaceRows * d) / panel * panel
+	for j := 0; j < n; j += keys {
+		scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
+		next.advance(keys * d)
+	}
 }
 
 func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
@@ -181,92 +264,51 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
 }
 
-func scale(dst, x []float32, f float32) {
-	operand.Reads(x, len(x))
-	operand.Writes(dst, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		scaleGeneric(dst, x, f)
-		return
+// splitAccumulate takes fewer columns at a time, so that a panel of values stays
+// in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
+func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout,
+	kernel accumulateKernel) {
+	limit := callProducts
+	if kernel == maskedValues {
+		limit = callMasked
 	}
-	if len(x) > callElements {
-		splitScale(dst, x, f)
-		return
+	cols := max(panel, limit/productsOf(rows, b.keys)/panel*panel)
+	step := max(1, min(rows, limit/(b.keys*min(cols, b.cols))))
+	if productsOf(1, b.keys*min(cols, b.cols)) > limit {
+		step = 1 // masked, and more keys than a block has
 	}
-	scaleSIMD(&dst[0], &x[0], len(x), f)
+	part := *b
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		if b.pointer != 0 {
+			part.pointer = b.pointer + uintptr(4*c*b.keys)
+		}
+		if next := c + cols; b.after != 0 && next < b.cols {
+			part.after = operand.Address(v, next/panel*b.panelStride)
+		} else {
+			part.after = b.after
+		}
+		values := v[c/panel*b.panelStride:]
+		for r := 0; r < rows; r += step {
+			n, factors := min(step, rows-r), alpha
+			if alpha != nil {
+				factors = alpha[r:]
+			}
+			if kernel == maskedValues {
+				accumulateMasked(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
+			} else {
+				accumulate(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
+			}
+		}
+	}
 }
 
-func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
-	if rows == 0 || n == 0 {
-		return
-	}
-	operand.WritesRows(dst, rows, dstStride, n)
-	operand.ReadsRows(o, rows, oStride, n)
-	operand.Reads(l, rows)
-	if !tuned.ISA.SIMD() {
-		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
-		return
-	}
-	if rows*roundUp(n, panel) > callElements { // a row takes some time, however short
-		splitNormalize(dst, o, l, rows, n, dstStride, oStride)
-		return
-	}
-	normalizeSIMD(&dst[0], &o[0], &l[0], rows, n, dstStride, oStride)
-}
+type accumulateKernel int
 
-func merge(o, b []float32, x, y float32) {
-	operand.Updates(o, len(b))
-	operand.Reads(b, len(b))
-	if !tuned.ISA.SIMD() || len(b) == 0 {
-		mergeGeneric(o, b, x, y)
-		return
-	}
-	if len(b) > callElements {
-		splitMerge(o, b, x, y)
-		return
-	}
-	mergeSIMD(&o[0], &b[0], len(b), x, y)
-}
-
-func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
-	n := len(m)
-	operand.Updates(m, n)
-	operand.Updates(l, n)
-	operand.Reads(m2, n)
-	operand.Reads(l2, n)
-	operand.Writes(x, n)
-	operand.Writes(y, n)
-	if !tuned.ISA.SIMD() || n == 0 {
-		mergeSumsGeneric(m, l, m2, l2, x, y, c)
-		return
-	}
-	if n > callElements {
-		splitMergeSums(m, l, m2, l2, x, y, c)
-		return
-	}
-	mergeSumsSIMD(&m[0], &l[0], &m2[0], &l2[0], &x[0], &y[0], n, c)
-}
-
-func softcap(s []float32, limit, factor float32) {
-	operand.Updates(s, len(s))
-	if !tuned.ISA.SIMD() || len(s) == 0 {
-		softcapGeneric(s, limit, factor)
-		return
-	}
-	if len(s) > callSoftcaps {
-		splitSoftcap(s, limit, factor)
-		return
-	}
-	softcapSIMD(&s[0], len(s), limit, factor)
-}
-
-func alibi(s []float32, slope float32, first int) {
-	operand.Updates(s, len(s))
-	if !tuned.ISA.SIMD() || len(s) == 0 {
-		alibiGeneric(s, slope, first)
-		return
-	}
-	alibiSIMD(&s[0], len(s), slope, first)
-}
+const (
+	unmasked accumulateKernel = iota
+	maskedValues
+)
 
 func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {
@@ -276,7 +318,7 @@ func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
 	}
-	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
+	return addBiasStep(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
@@ -285,97 +327,5 @@ func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (eve
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return maskKeysGeneric(mask, visible, rows, step, stride, lo, n)
 	}
-	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
-}
-
-func weights(dst, s []float32, m, r, c float32, visible uint64) {
-	operand.Reads(s, len(dst))
-	operand.Writes(dst, len(dst))
-	if !tuned.ISA.SIMD() || len(dst) == 0 {
-		weightsGeneric(dst, s, m, r, c, visible)
-		return
-	}
-	weightsSIMD(&dst[0], &s[0], len(dst), m, r, c, visible)
-}
-
-func allFinite(x []float32) bool {
-	operand.Reads(x, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		return allFiniteGeneric(x)
-	}
-	if len(x) > callElements {
-		return splitAllFinite(x)
-	}
-	return allFiniteSIMD(&x[0], len(x))
-}
-
-func dot(a, b []float32) float32 {
-	operand.Reads(a, len(a))
-	operand.Reads(b, len(a))
-	if !tuned.ISA.SIMD() || len(a) == 0 {
-		return dotGeneric(a, b)
-	}
-	if len(a) > callElements {
-		return splitDot(a, b)
-	}
-	return dotSIMD(&a[0], &b[0], len(a))
-}
-
-func addProducts(lane *[64]float32, a, b []float32) {
-	whole := len(a) / len(lane) * len(lane)
-	operand.Reads(a, len(a))
-	operand.Reads(b, len(a))
-	if tuned.ISA.SIMD() && whole > 0 {
-		addProductsSIMD(lane, &a[0], &b[0], whole)
-		a, b = a[whole:], b[whole:]
-	}
-	addProductsGeneric(lane, a, b)
-}
-
-func maxOf(x []float32) float32 {
-	operand.Reads(x, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		return maxOfGeneric(x)
-	}
-	if len(x) > callElements {
-		return splitMaxOf(x)
-	}
-	return maxOfSIMD(&x[0], len(x))
-}
-
-func exp(dst, x []float32) {
-	operand.Reads(x, len(x))
-	operand.Writes(dst, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		expGeneric(dst, x)
-		return
-	}
-	if len(x) > callElements {
-		splitExp(dst, x)
-		return
-	}
-	expSIMD(&dst[0], &x[0], len(x))
-}
-
-func expSum(dst, x []float32, top float32) float32 {
-	operand.Reads(x, len(x))
-	operand.Writes(dst, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		return expSumGeneric(dst, x, top)
-	}
-	if len(x) > callElements {
-		return splitExpSum(dst, x, top)
-	}
-	return expSumSIMD(&dst[0], &x[0], len(x), top)
-}
-
-func sumExp(x []float32, top float32) float32 {
-	operand.Reads(x, len(x))
-	if !tuned.ISA.SIMD() || len(x) == 0 {
-		return sumExpGeneric(x, top)
-	}
-	if len(x) > callElements {
-		return splitSumExp(x, top)
-	}
-	return sumExpSIMD(&x[0], len(x), top)
+	return maskKeysStep(&mask[0], &visible[0], rows, step, stride, lo, n)
 }

@@ -47,6 +47,21 @@ func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool)
 
+// Kernels that arm64 calls row by row.
+
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
+	normalizeSIMD(dst, o, l, rows, n, dstStride, oStride)
+}
+
+func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+	u float32) (every uint64) {
+	return addBiasSIMD(s, bias, visible, rows, step, stride, lo, n, u)
+}
+
+func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+	return maskKeysSIMD(mask, visible, rows, step, stride, lo, n)
+}
+
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
 //go:noescape
@@ -62,3 +77,234 @@ func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n in
 //
 //go:noescape
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64)
+
+// Keys to values.
+
+// transposesTyped reports whether there are kernels of transposeHalves and transposeGroups.
+func transposesTyped() bool { return tuned.ISA.SIMD() }
+
+// transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for so
+// many squares of 16 keys, which are stride apart.
+func transposeFloatsStep(dst, k *float32, stride, squares, panels int) {
+	if tuned.ISA.Lanes16() {
+		transposeFloatsAVX512(dst, k, stride, squares, panels)
+		return
+	}
+	transposeFloatsSIMD(dst, k, stride, squares, panels)
+}
+
+// transposeFloatsAVX512 is transposeFloatsStep with registers of 16 keys.
+//
+//go:noescape
+func transposeFloatsAVX512(dst, k *float32, stride, squares, panels int)
+
+// transposeFloatsSIMD is transposeFloatsStep with registers of 8 channels.
+//
+//go:noescape
+func transposeFloatsSIMD(dst, k *float32, stride, squares, panels int)
+
+// transposeHalvesSIMD is transposeFloatsSIMD for elements of 16 bits.
+//
+//go:noescape
+func transposeHalvesSIMD(dst, k *uint16, stride, squares, panels int)
+
+// transposeGroupsSIMD transposes whole groups of channels of 16 keys. It works like
+// transposeGroupsGeneric, with groups of keys stride apart.
+//
+//go:noescape
+func transposeGroupsSIMD(dst, k *byte, stride, groups int)
+
+// Over fewer bits.
+
+// typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it
+// is widened another way.
+func typed16Lanes(t Format, rows int) bool {
+	if rows == 1 {
+		return tuned.ISA.Lanes16() && t == I8
+	}
+	return chooseKernels(rows, 0, 0).lanes16
+}
+
+// accumulateTypedStep is accumulateTyped of checked operands, in one call.
+func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
+	pStride int, b *panelLayout) {
+	switch wide := typed16Lanes(t, rows); {
+	case t == F16 && wide:
+		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	case t == F16:
+		accumulateF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	case t == BF16 && wide:
+		accumulateBF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	case t == BF16:
+		accumulateBF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	case wide:
+		accumulateI8AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	default:
+		accumulateI8SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	}
+}
+
+// accumulateF16AVX512 is accumulateF16SIMD with 16 lanes, for at least 2 rows.
+//
+//go:noescape
+func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// accumulateBF16AVX512 is accumulateBF16SIMD with 16 lanes, for at least 2 rows.
+//
+//go:noescape
+func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// accumulateI8AVX512 is accumulateI8SIMD with 16 lanes.
+//
+//go:noescape
+func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// rotateStep transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
+func rotateStep(x *float32, n, block int, factor float32) {
+	if tuned.ISA.Lanes16() && block >= 16 {
+		rotateAVX512(x, n, block, factor)
+		return
+	}
+	rotateSIMD(x, n, block, factor)
+}
+
+// rotateAVX512 is rotateStep with 16 lanes, for blocks of at least 16 elements.
+//
+//go:noescape
+func rotateAVX512(x *float32, n, block int, factor float32)
+
+// In integers.
+
+// int8Lanes16 reports whether kernels in integers have 16 lanes for so many rows.
+func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
+
+// scoreInt8Step is scoreInt8 of checked operands, in one call.
+func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	switch {
+	case q.bytes != nil:
+		scoreInt8VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
+	case int8Lanes16(rows):
+		scoreInt8AVX512(s, &q.words[0], k, scales, rows, qStride, b)
+	default:
+		scoreInt8SIMD(s, &q.words[0], k, scales, rows, qStride, b)
+	}
+}
+
+// accumulateInt8Step is accumulateInt8 of checked operands, in one call.
+func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	switch {
+	case w.bytes != nil:
+		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+	case tuned.DotProduct && int8Lanes16(rows):
+		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+	case int8Lanes16(rows):
+		accumulateInt8AVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+	default:
+		accumulateInt8SIMD(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+	}
+}
+
+// scoreInt8SIMD makes scores of integers. It works like scoreInt8Generic.
+//
+//go:noescape
+func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt8AVX512 is scoreInt8SIMD with 16 lanes.
+//
+//go:noescape
+func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
+
+// accumulateInt8SIMD adds weighted values to the output. It works like accumulateInt8Generic.
+//
+//go:noescape
+func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt8AVX512 is accumulateInt8SIMD with 16 lanes.
+//
+//go:noescape
+func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt8VNNIAVX512 is accumulateInt8AVX512 for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout)
+
+// multiplyInt8VNNIAVX512 is accumulateInt8VNNIAVX512 of rows of bytes, without alpha. starts and f
+// have the same stride.
+//
+//go:noescape
+func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *panelLayout)
+
+// softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
+// rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
+// row, of which the integers and their scale are wrong.
+func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+	masked, rare bool) {
+	switch lanes16 := int8Lanes16(rows); {
+	case visible == nil && lanes16:
+		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
+	case visible == nil:
+		return softmaxInt8SIMD(w, f, s, m, l, alpha, c, scales, rows)
+	case lanes16:
+		return softmaxInt8MaskedAVX512(w, f, s, m, l, alpha, c, scales, visible, rows)
+	}
+	return softmaxInt8MaskedSIMD(w, f, s, m, l, alpha, c, scales, visible, rows)
+}
+
+// softmaxInt8SIMD is softmaxInt8Step without a mask.
+//
+//go:noescape
+func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (masked, rare bool)
+
+// softmaxInt8MaskedSIMD is softmaxInt8Step with a mask.
+//
+//go:noescape
+func softmaxInt8MaskedSIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)
+
+// softmaxInt8AVX512 is softmaxInt8SIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (
+	masked, rare bool)
+
+// softmaxInt8MaskedAVX512 is softmaxInt8MaskedSIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)
+
+// quantizeRowsSIMD works like quantizeRows without it, and stops at rows whose largest magnitude is
+// not between 2⁻¹⁰⁰ and 2¹²⁰. starts may be nil.
+//
+//go:noescape
+func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int)
+
+// interleaveSIMD works like interleaveGeneric, for multiples of 16 columns and 4 rows.
+//
+//go:noescape
+func interleaveSIMD(dst, src *byte, cols, n int)
+
+// copyRowsSIMD works like copyRowsGeneric.
+//
+//go:noescape
+func copyRowsSIMD(dst, x *float32, rows, n, stride int)

@@ -24,8 +24,8 @@ func addBiasRowSIMD(s, bias *float32, n int, u float32) (visible uint64)
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (visible uint64)
 
-// normalizeSIMD goes row by row. It works like normalizeGeneric.
-func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
+// normalizeStep goes row by row. It works like normalizeGeneric.
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
 		to, sum := operand.At(dst, r*dstStride), *operand.At(l, r)
 		if sum == 0 {
@@ -36,8 +36,8 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	}
 }
 
-// addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+// addBiasStep goes row by row. It works like addBiasGeneric.
+func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
@@ -49,8 +49,8 @@ func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n in
 	return every
 }
 
-// maskKeysSIMD goes row by row. It works like maskKeysGeneric.
-func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+// maskKeysStep goes row by row. It works like maskKeysGeneric.
+func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		bits := maskRowSIMD(operand.At(mask, r*stride), n)
@@ -61,83 +61,32 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 	return every
 }
 
-// Stubs of the kernels over fewer bits. The dispatchers in kernel_typed.go have checked all
-// lengths; pointers are to the first element and every count is at least 1.
+// accumulateTypedStep is accumulateTyped of checked operands, in one call.
+func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
+	pStride int, b *panelLayout) {
+	switch t {
+	case F16:
+		accumulateF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	case BF16:
+		accumulateBF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	case I8:
+		accumulateI8SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	}
+}
 
-// accumulateF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
-//
-//go:noescape
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
-
-// accumulateBF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
-//
-//go:noescape
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
-
-// accumulateI8SIMD adds weighted values to the output. It works like accumulateTypedGeneric.
-//
-//go:noescape
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
-
-// widenF16SIMD widens n elements, a multiple of panel. It works like widenGeneric.
-//
-//go:noescape
-func widenF16SIMD(dst *float32, v *byte, n int)
-
-// widenBF16SIMD widens n elements, a multiple of panel. It works like widenGeneric.
-//
-//go:noescape
-func widenBF16SIMD(dst *float32, v *byte, n int)
-
-// widenI8SIMD widens steps of a panel. It works like widenGeneric.
-//
-//go:noescape
-func widenI8SIMD(dst *float32, v *byte, steps, stride int)
-
-// narrowF16SIMD rounds to 16 bits. It works like narrowGeneric.
-//
-//go:noescape
-func narrowF16SIMD(dst *uint16, x *float32, n int)
-
-// narrowBF16SIMD rounds to 16 bits. It works like narrowGeneric.
-//
-//go:noescape
-func narrowBF16SIMD(dst *uint16, x *float32, n int)
-
-// largestSIMD is the largest magnitude. It works like largestGeneric.
-//
-//go:noescape
-func largestSIMD(x *float32, n int) float32
-
-// quantizeSIMD divides by a scale that is not 0 and rounds to integers. It works like
-// quantizeGeneric.
-//
-//go:noescape
-func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
-
-// scaleColumnsSIMD multiplies each column by its factor. It works like scaleColumnsGeneric.
-//
-//go:noescape
-func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
-
-// rotateStep rotates one row by blocks of at least 2. It works like rotateGeneric.
-//
-//go:noescape
-func rotateStep(x *float32, n, block int, factor float32)
+// rotateStep transforms the blocks of one row.
+func rotateStep(x *float32, n, block int, factor float32) { rotateSIMD(x, n, block, factor) }
 
 // Kernels in integers are those of products of four bytes.
 
 const noIntegers = "attn: there is no such kernel in integers for NEON"
 
-func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	scoreInt8Dot(s, &q.bytes[0], k, scales, rows, qStride, b)
 }
 
-func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	if w.bytes != nil {
 		multiplyInt8Dot(o, &w.bytes[0], v, f, rows, oStride, wStride, fStride, b)

@@ -16,7 +16,6 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	LSL $2, R6, R4
 	MOVD $64, R5
 	LSL $6, R6, R8
-	MOVD $0, R26
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
@@ -1780,610 +1779,6 @@ panelNext:
 	SUB $1, R7, R7
 	B panel
 panelEnd:
-
-	// The last 8 columns, if their number is odd.
-	CBZ R26, done
-	MOVD $0, R26
-	MOVD $1, R7
-half:
-	CBZ R7, halfEnd
-	MOVD R9, R0
-	MOVD R10, R1
-	MOVD R11, R12
-halfRows:
-	CMP $11, R12
-	BGE half6
-	CMP $9, R12
-	BGE half5
-	CMP $7, R12
-	BGE half4
-	CMP $6, R12
-	BGE half6
-	CMP $5, R12
-	BGE half5
-	CMP $4, R12
-	BGE half4
-	CMP $3, R12
-	BGE half3
-	CMP $2, R12
-	BGE half2
-	CMP $1, R12
-	BGE half1
-	B halfNext
-half6:
-
-	// 6 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	ADD R4, R23, R24
-	ADD R4, R24, R25
-	SUBS $4, R6, R15
-	BLT tail74
-loop73:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R21), F25
-	FMOVQ.P 16(R22), F26
-	FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28
-	FMOVQ.P 16(R25), F29
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13ca // fmla v10.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13c8 // fmla v8.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13ca // fmla v10.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13e9 // fmla v9.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13eb // fmla v11.4s, v31.4s, v29.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bc8 // fmla v8.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bca // fmla v10.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1be9 // fmla v9.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1beb // fmla v11.4s, v31.4s, v29.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bc8 // fmla v8.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bca // fmla v10.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop73
-tail74:
-	ADD $4, R15, R15
-	CBZ R15, end76
-one75:
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FMOVS.P 4(R23), F27
-	FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13ca // fmla v10.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one75
-end76:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F2, F3), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F6, F7), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F10, F11), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $6, R12, R12
-	B halfRows
-half5:
-
-	// 5 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	ADD R4, R23, R24
-	SUBS $4, R6, R15
-	BLT tail78
-loop77:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R21), F25
-	FMOVQ.P 16(R22), F26
-	FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13c8 // fmla v8.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13e9 // fmla v9.4s, v31.4s, v28.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bc8 // fmla v8.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1be9 // fmla v9.4s, v31.4s, v28.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bc8 // fmla v8.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop77
-tail78:
-	ADD $4, R15, R15
-	CBZ R15, end80
-one79:
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FMOVS.P 4(R23), F27
-	FMOVS.P 4(R24), F28
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one79
-end80:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F2, F3), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F6, F7), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $5, R12, R12
-	B halfRows
-half4:
-
-	// 4 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	SUBS $4, R6, R15
-	BLT tail82
-loop81:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R21), F25
-	FMOVQ.P 16(R22), F26
-	FMOVQ.P 16(R23), F27
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop81
-tail82:
-	ADD $4, R15, R15
-	CBZ R15, end84
-one83:
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FMOVS.P 4(R23), F27
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one83
-end84:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F2, F3), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F6, F7), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $4, R12, R12
-	B halfRows
-half3:
-
-	// 3 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	SUBS $4, R6, R15
-	BLT tail86
-loop85:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R21), F25
-	FMOVQ.P 16(R22), F26
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop85
-tail86:
-	ADD $4, R15, R15
-	CBZ R15, end88
-one87:
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one87
-end88:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F2, F3), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $3, R12, R12
-	B halfRows
-half2:
-
-	// 2 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	SUBS $4, R6, R15
-	BLT tail90
-loop89:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R21), F25
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop89
-tail90:
-	ADD $4, R15, R15
-	CBZ R15, end92
-one91:
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one91
-end92:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R16, R16
-	FSTPQ (F2, F3), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $2, R12, R12
-	B halfRows
-half1:
-
-	// 1 rows × 8 columns.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	SUBS $4, R6, R15
-	BLT tail94
-loop93:
-	FMOVQ.P 16(R20), F24
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	ADD R5, R19, R19
-	SUBS $4, R15, R15
-	BGE loop93
-tail94:
-	ADD $4, R15, R15
-	CBZ R15, end96
-one95:
-	FMOVS.P 4(R20), F24
-	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	ADD R5, R19, R19
-	SUB $1, R15, R15
-	CBNZ R15, one95
-end96:
-	MOVD R0, R16
-	FSTPQ (F0, F1), 0(R16)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUB $1, R12, R12
-	B halfRows
-halfNext:
-	ADD $64, R9, R9
-	ADD R8, R2, R2
-	SUB $1, R7, R7
-	B half
-halfEnd:
-done:
 	RET
 
 // accumulateSIMD works like accumulateGeneric.
@@ -2417,8 +1812,8 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next97
-group98:
+	BNE next73
+group74:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -2427,9 +1822,13 @@ group98:
 	MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	CMP $1, R13
-	BEQ overwrite100
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used75
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used75:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -2438,7 +1837,7 @@ group98:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, keep99
+	BLE ready76
 
 	// o·alpha
 	MOVD R13, R16
@@ -2459,34 +1858,15 @@ group98:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep99:
-	B ready101
-overwrite100:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready101:
+ready76:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail103
-loop102:
+	BLT tail78
+loop77:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2601,11 +1981,11 @@ loop102:
 	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop102
-tail103:
+	BGE loop77
+tail78:
 	ADD $4, R15, R15
-	CBZ R15, end105
-one104:
+	CBZ R15, end80
+one79:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -2636,8 +2016,8 @@ one104:
 	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one104
-end105:
+	CBNZ R15, one79
+end80:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2653,11 +2033,11 @@ end105:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group98
-next97:
+	B group74
+next73:
 	CMP $2, R11
-	BNE next106
-group107:
+	BNE next81
+group82:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2666,19 +2046,23 @@ group107:
 	MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	CMP $1, R13
-	BEQ overwrite109
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used83
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used83:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
 	FLDPQ 96(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, keep108
+	BLE ready84
 
 	// o·alpha
 	MOVD R13, R16
@@ -2700,33 +2084,14 @@ group107:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep108:
-	B ready110
-overwrite109:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready110:
+ready84:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail112
-loop111:
+	BLT tail86
+loop85:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2818,11 +2183,11 @@ loop111:
 	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop111
-tail112:
+	BGE loop85
+tail86:
 	ADD $4, R15, R15
-	CBZ R15, end114
-one113:
+	CBZ R15, end88
+one87:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -2848,8 +2213,8 @@ one113:
 	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one113
-end114:
+	CBNZ R15, one87
+end88:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -2864,11 +2229,11 @@ end114:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group107
-next106:
+	B group82
+next81:
 	CMP $3, R11
-	BNE next115
-group116:
+	BNE next89
+group90:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -2877,24 +2242,28 @@ group116:
 	MOVD R14, R13
 
 	// 3 rows × 32 columns.
-	CMP $1, R13
-	BEQ overwrite118
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used91
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used91:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
 	FLDPQ 96(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
 	FLDPQ 64(R16), (F20, F21)
 	FLDPQ 96(R16), (F22, F23)
-	CBZ R13, keep117
+	BLE ready92
 
 	// o·alpha
 	MOVD R13, R16
@@ -2925,42 +2294,15 @@ group116:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-keep117:
-	B ready119
-overwrite118:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-ready119:
+ready92:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail121
-loop120:
+	BLT tail94
+loop93:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
@@ -3085,11 +2427,11 @@ loop120:
 	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop120
-tail121:
+	BGE loop93
+tail94:
 	ADD $4, R15, R15
-	CBZ R15, end123
-one122:
+	CBZ R15, end96
+one95:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
@@ -3124,8 +2466,8 @@ one122:
 	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one122
-end123:
+	CBNZ R15, one95
+end96:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3145,8 +2487,8 @@ end123:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group116
-next115:
+	B group90
+next89:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -3176,27 +2518,31 @@ panelRows:
 panel6:
 
 	// 6 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite125
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used97
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used97:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23)
-	CBZ R13, keep124
+	BLE ready98
 
 	// o·alpha
 	MOVD R13, R16
@@ -3230,34 +2576,7 @@ panel6:
 	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
 	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
 	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
-keep124:
-	B ready126
-overwrite125:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-ready126:
+ready98:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3266,8 +2585,8 @@ ready126:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail128
-loop127:
+	BLT tail100
+loop99:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3383,11 +2702,11 @@ loop127:
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop127
-tail128:
+	BGE loop99
+tail100:
 	ADD $4, R15, R15
-	CBZ R15, end130
-one129:
+	CBZ R15, end102
+one101:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3422,8 +2741,8 @@ one129:
 	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one129
-end130:
+	CBNZ R15, one101
+end102:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3462,24 +2781,28 @@ end130:
 panel5:
 
 	// 5 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite132
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used103
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used103:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17)
 	FLDPQ 32(R16), (F18, F19)
-	CBZ R13, keep131
+	BLE ready104
 
 	// o·alpha
 	MOVD R13, R16
@@ -3508,30 +2831,7 @@ panel5:
 	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
 	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
 	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-keep131:
-	B ready133
-overwrite132:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-ready133:
+ready104:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -3539,8 +2839,8 @@ ready133:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail135
-loop134:
+	BLT tail106
+loop105:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3639,11 +2939,11 @@ loop134:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop134
-tail135:
+	BGE loop105
+tail106:
 	ADD $4, R15, R15
-	CBZ R15, end137
-one136:
+	CBZ R15, end108
+one107:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3673,8 +2973,8 @@ one136:
 	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one136
-end137:
+	CBNZ R15, one107
+end108:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3708,21 +3008,25 @@ end137:
 panel4:
 
 	// 4 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite139
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used109
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used109:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, keep138
+	BLE ready110
 
 	// o·alpha
 	MOVD R13, R16
@@ -3746,34 +3050,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep138:
-	B ready140
-overwrite139:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready140:
+ready110:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail142
-loop141:
+	BLT tail112
+loop111:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -3855,11 +3140,11 @@ loop141:
 	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop141
-tail142:
+	BGE loop111
+tail112:
 	ADD $4, R15, R15
-	CBZ R15, end144
-one143:
+	CBZ R15, end114
+one113:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -3884,8 +3169,8 @@ one143:
 	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one143
-end144:
+	CBNZ R15, one113
+end114:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -3914,18 +3199,22 @@ end144:
 panel3:
 
 	// 3 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite146
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used115
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used115:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, keep145
+	BLE ready116
 
 	// o·alpha
 	MOVD R13, R16
@@ -3944,29 +3233,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-keep145:
-	B ready147
-overwrite146:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-ready147:
+ready116:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail149
-loop148:
+	BLT tail118
+loop117:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4031,11 +3305,11 @@ loop148:
 	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop148
-tail149:
+	BGE loop117
+tail118:
 	ADD $4, R15, R15
-	CBZ R15, end151
-one150:
+	CBZ R15, end120
+one119:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4055,8 +3329,8 @@ one150:
 	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one150
-end151:
+	CBNZ R15, one119
+end120:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4080,15 +3354,19 @@ end151:
 panel2:
 
 	// 2 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite153
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used121
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used121:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, keep152
+	BLE ready122
 
 	// o·alpha
 	MOVD R13, R16
@@ -4102,24 +3380,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep152:
-	B ready154
-overwrite153:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready154:
+ready122:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail156
-loop155:
+	BLT tail124
+loop123:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4167,11 +3434,11 @@ loop155:
 	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop155
-tail156:
+	BGE loop123
+tail124:
 	ADD $4, R15, R15
-	CBZ R15, end158
-one157:
+	CBZ R15, end126
+one125:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4186,8 +3453,8 @@ one157:
 	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one157
-end158:
+	CBNZ R15, one125
+end126:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4206,12 +3473,16 @@ end158:
 panel1:
 
 	// 1 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite160
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used127
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used127:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, keep159
+	BLE ready128
 
 	// o·alpha
 	MOVD R13, R16
@@ -4220,19 +3491,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep159:
-	B ready161
-overwrite160:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready161:
+ready128:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail163
-loop162:
+	BLT tail130
+loop129:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4263,11 +3527,11 @@ loop162:
 	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop162
-tail163:
+	BGE loop129
+tail130:
 	ADD $4, R15, R15
-	CBZ R15, end165
-one164:
+	CBZ R15, end132
+one131:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -4277,8 +3541,8 @@ one164:
 	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one164
-end165:
+	CBNZ R15, one131
+end132:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -4329,21 +3593,25 @@ halfRows:
 half6:
 
 	// 6 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite167
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used133
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used133:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F10, F11)
-	CBZ R13, keep166
+	BLE ready134
 
 	// o·alpha
 	MOVD R13, R16
@@ -4365,22 +3633,7 @@ half6:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-keep166:
-	B ready168
-overwrite167:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-ready168:
+ready134:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4389,8 +3642,8 @@ ready168:
 	ADD R4, R23, R24
 	ADD R4, R24, R25
 	SUBS $4, R6, R15
-	BLT tail170
-loop169:
+	BLT tail136
+loop135:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4454,11 +3707,11 @@ loop169:
 	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop169
-tail170:
+	BGE loop135
+tail136:
 	ADD $4, R15, R15
-	CBZ R15, end172
-one171:
+	CBZ R15, end138
+one137:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4480,8 +3733,8 @@ one171:
 	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one171
-end172:
+	CBNZ R15, one137
+end138:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4514,19 +3767,23 @@ end172:
 half5:
 
 	// 5 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite174
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used139
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used139:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
-	CBZ R13, keep173
+	BLE ready140
 
 	// o·alpha
 	MOVD R13, R16
@@ -4545,20 +3802,7 @@ half5:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-keep173:
-	B ready175
-overwrite174:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-ready175:
+ready140:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
@@ -4566,8 +3810,8 @@ ready175:
 	ADD R4, R22, R23
 	ADD R4, R23, R24
 	SUBS $4, R6, R15
-	BLT tail177
-loop176:
+	BLT tail142
+loop141:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4622,11 +3866,11 @@ loop176:
 	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop176
-tail177:
+	BGE loop141
+tail142:
 	ADD $4, R15, R15
-	CBZ R15, end179
-one178:
+	CBZ R15, end144
+one143:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4645,8 +3889,8 @@ one178:
 	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one178
-end179:
+	CBNZ R15, one143
+end144:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4675,17 +3919,21 @@ end179:
 half4:
 
 	// 4 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite181
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used145
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used145:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, keep180
+	BLE ready146
 
 	// o·alpha
 	MOVD R13, R16
@@ -4701,26 +3949,15 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep180:
-	B ready182
-overwrite181:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready182:
+ready146:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail184
-loop183:
+	BLT tail148
+loop147:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4766,11 +4003,11 @@ loop183:
 	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop183
-tail184:
+	BGE loop147
+tail148:
 	ADD $4, R15, R15
-	CBZ R15, end186
-one185:
+	CBZ R15, end150
+one149:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4786,8 +4023,8 @@ one185:
 	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one185
-end186:
+	CBNZ R15, one149
+end150:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4812,15 +4049,19 @@ end186:
 half3:
 
 	// 3 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite188
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used151
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used151:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	CBZ R13, keep187
+	BLE ready152
 
 	// o·alpha
 	MOVD R13, R16
@@ -4833,23 +4074,14 @@ half3:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-keep187:
-	B ready189
-overwrite188:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-ready189:
+ready152:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail191
-loop190:
+	BLT tail154
+loop153:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -4886,11 +4118,11 @@ loop190:
 	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop190
-tail191:
+	BGE loop153
+tail154:
 	ADD $4, R15, R15
-	CBZ R15, end193
-one192:
+	CBZ R15, end156
+one155:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -4903,8 +4135,8 @@ one192:
 	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one192
-end193:
+	CBNZ R15, one155
+end156:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -4925,13 +4157,17 @@ end193:
 half2:
 
 	// 2 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite195
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used157
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used157:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, keep194
+	BLE ready158
 
 	// o·alpha
 	MOVD R13, R16
@@ -4941,20 +4177,13 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep194:
-	B ready196
-overwrite195:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready196:
+ready158:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail198
-loop197:
+	BLT tail160
+loop159:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4982,11 +4211,11 @@ loop197:
 	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop197
-tail198:
+	BGE loop159
+tail160:
 	ADD $4, R15, R15
-	CBZ R15, end200
-one199:
+	CBZ R15, end162
+one161:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -4996,8 +4225,8 @@ one199:
 	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one199
-end200:
+	CBNZ R15, one161
+end162:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5014,28 +4243,27 @@ end200:
 half1:
 
 	// 1 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite202
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used163
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used163:
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, keep201
+	BLE ready164
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-keep201:
-	B ready203
-overwrite202:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-ready203:
+ready164:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail205
-loop204:
+	BLT tail166
+loop165:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
@@ -5054,19 +4282,19 @@ loop204:
 	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop204
-tail205:
+	BGE loop165
+tail166:
 	ADD $4, R15, R15
-	CBZ R15, end207
-one206:
+	CBZ R15, end168
+one167:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
 	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one206
-end207:
+	CBNZ R15, one167
+end168:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -5130,21 +4358,25 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite209
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used169
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used169:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, keep208
+	BLE ready170
 
 	// o·alpha
 	MOVD R13, R16
@@ -5168,33 +4400,14 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep208:
-	B ready210
-overwrite209:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready210:
+ready170:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one211:
+one171:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5238,7 +4451,7 @@ one211:
 	VFMLA V16.S4, V20.S4, V14.S4
 	VFMLA V16.S4, V21.S4, V15.S4
 	SUB $1, R15, R15
-	CBNZ R15, one211
+	CBNZ R15, one171
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -5267,15 +4480,19 @@ one211:
 panel2:
 
 	// 2 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite213
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used172
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used172:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, keep212
+	BLE ready173
 
 	// o·alpha
 	MOVD R13, R16
@@ -5289,23 +4506,12 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep212:
-	B ready214
-overwrite213:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready214:
+ready173:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one215:
+one174:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5329,7 +4535,7 @@ one215:
 	VFMLA V16.S4, V20.S4, V6.S4
 	VFMLA V16.S4, V21.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one215
+	CBNZ R15, one174
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -5348,12 +4554,16 @@ one215:
 panel1:
 
 	// 1 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite217
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used175
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used175:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, keep216
+	BLE ready176
 
 	// o·alpha
 	MOVD R13, R16
@@ -5362,18 +4572,11 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep216:
-	B ready218
-overwrite217:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready218:
+ready176:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one219:
+one177:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5387,7 +4590,7 @@ one219:
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one219
+	CBNZ R15, one177
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -5426,17 +4629,21 @@ halfRows:
 half4:
 
 	// 4 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite221
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used178
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used178:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F6, F7)
-	CBZ R13, keep220
+	BLE ready179
 
 	// o·alpha
 	MOVD R13, R16
@@ -5452,25 +4659,14 @@ half4:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep220:
-	B ready222
-overwrite221:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready222:
+ready179:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-one223:
+one180:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5498,7 +4694,7 @@ one223:
 	VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4
 	SUB $1, R15, R15
-	CBNZ R15, one223
+	CBNZ R15, one180
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5523,13 +4719,17 @@ one223:
 half2:
 
 	// 2 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite225
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used181
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used181:
 	FLDPQ 0(R16), (F0, F1)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F2, F3)
-	CBZ R13, keep224
+	BLE ready182
 
 	// o·alpha
 	MOVD R13, R16
@@ -5539,19 +4739,12 @@ half2:
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep224:
-	B ready226
-overwrite225:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready226:
+ready182:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-one227:
+one183:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5567,7 +4760,7 @@ one227:
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	SUB $1, R15, R15
-	CBNZ R15, one227
+	CBNZ R15, one183
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R16, R16
@@ -5584,27 +4777,26 @@ one227:
 half1:
 
 	// 1 rows × 8 columns.
-	CMP $1, R13
-	BEQ overwrite229
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used184
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used184:
 	FLDPQ 0(R16), (F0, F1)
-	CBZ R13, keep228
+	BLE ready185
 
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
 	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-keep228:
-	B ready230
-overwrite229:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-ready230:
+ready185:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-one231:
+one186:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
@@ -5614,7 +4806,7 @@ one231:
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	SUB $1, R15, R15
-	CBNZ R15, one231
+	CBNZ R15, one186
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	ADD R3, R0, R0
@@ -5690,8 +4882,8 @@ keys16for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail233
-loop232:
+	BLT tail188
+loop187:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5809,11 +5001,11 @@ loop232:
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31bef // fmla v15.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop232
-tail233:
+	BGE loop187
+tail188:
 	ADD $4, R12, R12
-	CBZ R12, end235
-one234:
+	CBZ R12, end190
+one189:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5863,8 +5055,8 @@ one234:
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one234
-end235:
+	CBNZ R12, one189
+end190:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -5902,8 +5094,8 @@ keys4for4:
 	ADD R14, R16, R17
 	ADD R14, R17, R25
 	SUBS $4, R4, R12
-	BLT tail237
-loop236:
+	BLT tail192
+loop191:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -5937,11 +5129,11 @@ loop236:
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	WORD $0x4fb31be3 // fmla v3.4s, v31.4s, v19.s[3]
 	SUBS $4, R12, R12
-	BGE loop236
-tail237:
+	BGE loop191
+tail192:
 	ADD $4, R12, R12
-	CBZ R12, end239
-one238:
+	CBZ R12, end194
+one193:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -5955,56 +5147,56 @@ one238:
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one238
-end239:
+	CBNZ R12, one193
+end194:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored240
+	BLE stored195
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored240
+	BLE stored195
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored240
+	BLE stored195
 	VST1.P V0.S[3], 4(R13)
-stored240:
+stored195:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored241
+	BLE stored196
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored241
+	BLE stored196
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored241
+	BLE stored196
 	VST1.P V1.S[3], 4(R13)
-stored241:
+stored196:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored242
+	BLE stored197
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored242
+	BLE stored197
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored242
+	BLE stored197
 	VST1.P V2.S[3], 4(R13)
-stored242:
+stored197:
 	ADD $768, R11, R13
 	VST1.P V3.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored243
+	BLE stored198
 	VST1.P V3.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored243
+	BLE stored198
 	VST1.P V3.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored243
+	BLE stored198
 	VST1.P V3.S[3], 4(R13)
-stored243:
+stored198:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6046,8 +5238,8 @@ keys16for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail245
-loop244:
+	BLT tail200
+loop199:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -6148,11 +5340,11 @@ loop244:
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop244
-tail245:
+	BGE loop199
+tail200:
 	ADD $4, R12, R12
-	CBZ R12, end247
-one246:
+	CBZ R12, end202
+one201:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -6197,8 +5389,8 @@ one246:
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one246
-end247:
+	CBNZ R12, one201
+end202:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6232,8 +5424,8 @@ keys4for3:
 	ADD R14, R15, R16
 	ADD R14, R16, R17
 	SUBS $4, R4, R12
-	BLT tail249
-loop248:
+	BLT tail204
+loop203:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
@@ -6262,11 +5454,11 @@ loop248:
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
 	SUBS $4, R12, R12
-	BGE loop248
-tail249:
+	BGE loop203
+tail204:
 	ADD $4, R12, R12
-	CBZ R12, end251
-one250:
+	CBZ R12, end206
+one205:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	FMOVS.P 4(R17), F18
@@ -6278,44 +5470,44 @@ one250:
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one250
-end251:
+	CBNZ R12, one205
+end206:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored252
+	BLE stored207
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored252
+	BLE stored207
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored252
+	BLE stored207
 	VST1.P V0.S[3], 4(R13)
-stored252:
+stored207:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored253
+	BLE stored208
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored253
+	BLE stored208
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored253
+	BLE stored208
 	VST1.P V1.S[3], 4(R13)
-stored253:
+stored208:
 	ADD $512, R11, R13
 	VST1.P V2.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored254
+	BLE stored209
 	VST1.P V2.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored254
+	BLE stored209
 	VST1.P V2.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored254
+	BLE stored209
 	VST1.P V2.S[3], 4(R13)
-stored254:
+stored209:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6351,8 +5543,8 @@ keys16for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail256
-loop255:
+	BLT tail211
+loop210:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
@@ -6436,11 +5628,11 @@ loop255:
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop255
-tail256:
+	BGE loop210
+tail211:
 	ADD $4, R12, R12
-	CBZ R12, end258
-one257:
+	CBZ R12, end213
+one212:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	ADD R5, R19, R13
@@ -6480,8 +5672,8 @@ one257:
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one257
-end258:
+	CBNZ R12, one212
+end213:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6511,8 +5703,8 @@ keys4for2:
 	MOVD R1, R15
 	ADD R14, R15, R16
 	SUBS $4, R4, R12
-	BLT tail260
-loop259:
+	BLT tail215
+loop214:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R19), F20
@@ -6536,11 +5728,11 @@ loop259:
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
 	SUBS $4, R12, R12
-	BGE loop259
-tail260:
+	BGE loop214
+tail215:
 	ADD $4, R12, R12
-	CBZ R12, end262
-one261:
+	CBZ R12, end217
+one216:
 	FMOVS.P 4(R15), F16
 	FMOVS.P 4(R16), F17
 	VLD1.P 4(R19), V28.S[0]
@@ -6550,32 +5742,32 @@ one261:
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one261
-end262:
+	CBNZ R12, one216
+end217:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored263
+	BLE stored218
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored263
+	BLE stored218
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored263
+	BLE stored218
 	VST1.P V0.S[3], 4(R13)
-stored263:
+stored218:
 	ADD $256, R11, R13
 	VST1.P V1.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored264
+	BLE stored219
 	VST1.P V1.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored264
+	BLE stored219
 	VST1.P V1.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored264
+	BLE stored219
 	VST1.P V1.S[3], 4(R13)
-stored264:
+stored219:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6605,8 +5797,8 @@ keys16for1:
 	VEOR V3.B16, V3.B16, V3.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail266
-loop265:
+	BLT tail221
+loop220:
 	FMOVQ.P 16(R15), F16
 	WORD $0x3ce56a75 // ldr q21, [x19, x5]
 	WORD $0x3ce66a76 // ldr q22, [x19, x6]
@@ -6673,11 +5865,11 @@ loop265:
 	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop265
-tail266:
+	BGE loop220
+tail221:
 	ADD $4, R12, R12
-	CBZ R12, end268
-one267:
+	CBZ R12, end223
+one222:
 	FMOVS.P 4(R15), F16
 	ADD R5, R19, R13
 	VLD1 (R13), V28.S[1]
@@ -6712,8 +5904,8 @@ one267:
 	VLD1.P 4(R22), V28.S[0]
 	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one267
-end268:
+	CBNZ R12, one222
+end223:
 	MOVD R11, R13
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13)
 	ADD $256, R13, R13
@@ -6739,8 +5931,8 @@ keys4for1:
 	VEOR V0.B16, V0.B16, V0.B16
 	MOVD R1, R15
 	SUBS $4, R4, R12
-	BLT tail270
-loop269:
+	BLT tail225
+loop224:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
@@ -6759,11 +5951,11 @@ loop269:
 	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
 	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
 	SUBS $4, R12, R12
-	BGE loop269
-tail270:
+	BGE loop224
+tail225:
 	ADD $4, R12, R12
-	CBZ R12, end272
-one271:
+	CBZ R12, end227
+one226:
 	FMOVS.P 4(R15), F16
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
@@ -6771,20 +5963,20 @@ one271:
 	VLD1.P 4(R22), V28.S[3]
 	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
 	SUB $1, R12, R12
-	CBNZ R12, one271
-end272:
+	CBNZ R12, one226
+end227:
 	ADD $0, R11, R13
 	VST1.P V0.S[0], 4(R13)
 	CMP $1, R9
-	BLE stored273
+	BLE stored228
 	VST1.P V0.S[1], 4(R13)
 	CMP $2, R9
-	BLE stored273
+	BLE stored228
 	VST1.P V0.S[2], 4(R13)
 	CMP $3, R9
-	BLE stored273
+	BLE stored228
 	VST1.P V0.S[3], 4(R13)
-stored273:
+stored228:
 	ADD R5<<2, R10, R10
 	ADD $16, R11, R11
 	SUB $4, R9, R9
@@ -6846,8 +6038,8 @@ maxQuarter:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end275
-loop274:
+	BLT end230
+loop229:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6887,14 +6079,14 @@ loop274:
 	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop274
-end275:
+	BGE loop229
+end230:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end277
-loop276:
+	BLT end232
+loop231:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -6936,8 +6128,8 @@ loop276:
 	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop276
-end277:
+	BGE loop231
+end232:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -7164,8 +6356,8 @@ maxQuarterEnd:
 
 	// 4 at a time.
 	SUBS $4, R5, R5
-	BLT end279
-loop278:
+	BLT end234
+loop233:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7205,14 +6397,14 @@ loop278:
 	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
-	BGE loop278
-end279:
+	BGE loop233
+end234:
 	ADD $4, R5, R5
 
 	// 1 at a time.
 	SUBS $1, R5, R5
-	BLT end281
-loop280:
+	BLT end236
+loop235:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7254,8 +6446,8 @@ loop280:
 	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
 	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
-	BGE loop280
-end281:
+	BGE loop235
+end236:
 	ADD $1, R5, R5
 	VADDV V29.S4, V29
 	VMOV V29.S[0], R6
@@ -7438,8 +6630,8 @@ panel:
 	ADD R2<<2, R20, R21
 	ADD R2<<2, R21, R22
 	SUBS $4, R4, R7
-	BLT tail283
-loop282:
+	BLT tail238
+loop237:
 	WORD $0x3ce26a75 // ldr q21, [x19, x2]
 	WORD $0x3ce56a76 // ldr q22, [x19, x5]
 	WORD $0x3ce66a77 // ldr q23, [x19, x6]
@@ -7493,11 +6685,11 @@ loop282:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $4, R7, R7
-	BGE loop282
-tail283:
+	BGE loop237
+tail238:
 	ADD $4, R7, R7
-	CBZ R7, end285
-one284:
+	CBZ R7, end240
+one239:
 	ADD R2, R19, R8
 	VLD1 (R8), V0.S[1]
 	ADD R5, R19, R8
@@ -7528,8 +6720,8 @@ one284:
 	VLD1.P 4(R22), V3.S[0]
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R7, R7
-	CBNZ R7, one284
-end285:
+	CBNZ R7, one239
+end240:
 	ADD R2<<4, R1, R1
 	SUB $16, R3, R3
 	B panel
@@ -7562,8 +6754,8 @@ group:
 	CSEL GT, R22, R21, R22
 	MOVD R0, R10
 	SUBS $4, R4, R7
-	BLT tail287
-loop286:
+	BLT tail242
+loop241:
 	FMOVQ.P 16(R19), F20
 	FMOVQ.P 16(R20), F21
 	FMOVQ.P 16(R21), F22
@@ -7589,11 +6781,11 @@ loop286:
 	FMOVQ F31, 0(R10)
 	ADD R9, R10, R10
 	SUBS $4, R7, R7
-	BGE loop286
-tail287:
+	BGE loop241
+tail242:
 	ADD $4, R7, R7
-	CBZ R7, end289
-one288:
+	CBZ R7, end244
+one243:
 	VLD1.P 4(R19), V28.S[0]
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
@@ -7602,8 +6794,8 @@ one288:
 	FMOVQ F28, 0(R10)
 	ADD R9, R10, R10
 	SUB $1, R7, R7
-	CBNZ R7, one288
-end289:
+	CBNZ R7, one243
+end244:
 
 	// With no keys left, the last ones are read again and masked.
 	CMP $4, R3
@@ -7654,7 +6846,7 @@ last:
 	MOVD $4, R9
 quad:
 	CMP $4, R4
-	BLT not290
+	BLT not245
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7666,9 +6858,9 @@ four:
 	SUB $1, R7, R7
 	CBNZ R7, four
 	B nextQuad
-not290:
+not245:
 	CMP $3, R4
-	BLT not291
+	BLT not246
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7682,9 +6874,9 @@ three:
 	SUB $1, R7, R7
 	CBNZ R7, three
 	B nextQuad
-not291:
+not246:
 	CMP $2, R4
-	BLT not292
+	BLT not247
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7696,9 +6888,9 @@ two:
 	SUB $1, R7, R7
 	CBNZ R7, two
 	B nextQuad
-not292:
+not247:
 	CMP $1, R4
-	BLT not293
+	BLT not248
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7710,7 +6902,7 @@ one:
 	SUB $1, R7, R7
 	CBNZ R7, one
 	B nextQuad
-not293:
+not248:
 	MOVD R1, R5
 	MOVD R0, R6
 	MOVD R3, R7
@@ -7741,8 +6933,8 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end296
-loop295:
+	BLT end251
+loop250:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
@@ -7754,34 +6946,34 @@ loop295:
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop295
-end296:
+	BGE loop250
+end251:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end298
-loop297:
+	BLT end253
+loop252:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop297
-end298:
+	BGE loop252
+end253:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end300
-loop299:
+	BLT end255
+loop254:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
 	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop299
-end300:
+	BGE loop254
+end255:
 	ADD $1, R2, R2
 	RET
 
@@ -7797,8 +6989,8 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end302
-loop301:
+	BLT end257
+loop256:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
@@ -7811,36 +7003,36 @@ loop301:
 	VFMLA V16.S4, V3.S4, V7.S4
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop301
-end302:
+	BGE loop256
+end257:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end304
-loop303:
+	BLT end259
+loop258:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop303
-end304:
+	BGE loop258
+end259:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end306
-loop305:
+	BLT end261
+loop260:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
 	VFMLA V16.S4, V0.S4, V4.S4
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop305
-end306:
+	BGE loop260
+end261:
 	ADD $1, R2, R2
 	RET
 
@@ -7861,8 +7053,8 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 
 	// 4 at a time.
 	SUBS $4, R6, R6
-	BLT end308
-loop307:
+	BLT end263
+loop262:
 	VLD1 (R0), [V24.S4]
 	VLD1.P 16(R2), [V25.S4]
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7927,14 +7119,14 @@ loop307:
 	VFMLA V6.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
-	BGE loop307
-end308:
+	BGE loop262
+end263:
 	ADD $4, R6, R6
 
 	// 1 at a time.
 	SUBS $1, R6, R6
-	BLT end310
-loop309:
+	BLT end265
+loop264:
 	FMOVS 0(R0), F24
 	FMOVS.P 4(R2), F25
 	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
@@ -7999,8 +7191,8 @@ loop309:
 	VFMLA V6.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
-	BGE loop309
-end310:
+	BGE loop264
+end265:
 	ADD $1, R6, R6
 	RET
 
@@ -8022,8 +7214,8 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end312
-loop311:
+	BLT end267
+loop266:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
 	WORD $0x6e3fdc21 // fmul v1.4s, v1.4s, v31.4s
@@ -8040,7 +7232,7 @@ loop311:
 	WORD $0x6e30f98c // fmaxv s12, v12.4s
 	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
 	VMOV V12.S[0], R2
-	CBZ R2, large313
+	CBZ R2, large268
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 448(R26), F4
@@ -8107,8 +7299,8 @@ loop311:
 	VFMLA V5.S4, V21.S4, V13.S4
 	VFMLA V6.S4, V22.S4, V14.S4
 	VFMLA V7.S4, V23.S4, V15.S4
-	B capped314
-large313:
+	B capped269
+large268:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
 	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
@@ -8293,7 +7485,7 @@ large313:
 	VBIF V10.B16, V18.B16, V14.B16
 	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
 	VBIF V11.B16, V19.B16, V15.B16
-capped314:
+capped269:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
@@ -8306,14 +7498,14 @@ capped314:
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop311
-end312:
+	BGE loop266
+end267:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end316
-loop315:
+	BLT end271
+loop270:
 	VLD1 (R0), [V0.S4]
 	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
@@ -8369,21 +7561,21 @@ loop315:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped318:
+capped273:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop315
-end316:
+	BGE loop270
+end271:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end320
-loop319:
+	BLT end275
+loop274:
 	FMOVS 0(R0), F0
 	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
 	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
@@ -8439,15 +7631,15 @@ loop319:
 	VFMLA V4.S4, V20.S4, V12.S4
 	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
 	VBIF V8.B16, V16.B16, V12.B16
-capped322:
+capped277:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
 	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop319
-end320:
+	BGE loop274
+end275:
 	ADD $1, R1, R1
 	RET
 
@@ -8467,8 +7659,8 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end324
-loop323:
+	BLT end279
+loop278:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8486,14 +7678,14 @@ loop323:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R1, R1
-	BGE loop323
-end324:
+	BGE loop278
+end279:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end326
-loop325:
+	BLT end281
+loop280:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
@@ -8502,14 +7694,14 @@ loop325:
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R1, R1
-	BGE loop325
-end326:
+	BGE loop280
+end281:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end328
-loop327:
+	BLT end283
+loop282:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
@@ -8518,12 +7710,12 @@ loop327:
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R1, R1
-	BGE loop327
-end328:
+	BGE loop282
+end283:
 	ADD $1, R1, R1
 	RET
 
-// addBiasRowSIMD works like addBiasRowGeneric.
+// addBiasRowSIMD works like addBiasGeneric.
 TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
@@ -8541,8 +7733,8 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end330
-loop329:
+	BLT end285
+loop284:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
@@ -8567,14 +7759,14 @@ loop329:
 	ORR R5, R3, R3
 	ADD $16, R4, R4
 	SUBS $16, R2, R2
-	BGE loop329
-end330:
+	BGE loop284
+end285:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end332
-loop331:
+	BLT end287
+loop286:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
@@ -8587,14 +7779,14 @@ loop331:
 	ORR R5, R3, R3
 	ADD $4, R4, R4
 	SUBS $4, R2, R2
-	BGE loop331
-end332:
+	BGE loop286
+end287:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end334
-loop333:
+	BLT end289
+loop288:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
 	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
@@ -8609,13 +7801,13 @@ loop333:
 	ORR R5, R3, R3
 	ADD $1, R4, R4
 	SUBS $1, R2, R2
-	BGE loop333
-end334:
+	BGE loop288
+end289:
 	ADD $1, R2, R2
 	MOVD R3, visible+32(FP)
 	RET
 
-// maskRowSIMD works like maskRowGeneric.
+// maskRowSIMD works like maskKeysGeneric.
 TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD mask+0(FP), R0
 	MOVD n+8(FP), R1
@@ -8623,8 +7815,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end336
-loop335:
+	BLT end291
+loop290:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -8632,19 +7824,19 @@ loop335:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop335
-end336:
+	BGE loop290
+end291:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end338
-loop337:
+	BLT end293
+loop292:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop337
-end338:
+	BGE loop292
+end293:
 	ADD $1, R1, R1
 	MOVD R2, visible+16(FP)
 	RET
@@ -8667,8 +7859,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end340
-loop339:
+	BLT end295
+loop294:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -8776,14 +7968,14 @@ loop339:
 	VAND V27.B16, V11.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop339
-end340:
+	BGE loop294
+end295:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end342
-loop341:
+	BLT end297
+loop296:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 
@@ -8819,14 +8011,14 @@ loop341:
 	VAND V27.B16, V8.B16, V8.B16
 	VST1.P [V8.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop341
-end342:
+	BGE loop296
+end297:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end344
-loop343:
+	BLT end299
+loop298:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 
@@ -8862,8 +8054,8 @@ loop343:
 	VAND V27.B16, V8.B16, V8.B16
 	FMOVS.P F8, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop343
-end344:
+	BGE loop298
+end299:
 	ADD $1, R2, R2
 	RET
 
@@ -8879,38 +8071,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end346
-loop345:
+	BLT end301
+loop300:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop345
-end346:
+	BGE loop300
+end301:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end348
-loop347:
+	BLT end303
+loop302:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop347
-end348:
+	BGE loop302
+end303:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end350
-loop349:
+	BLT end305
+loop304:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop349
-end350:
+	BGE loop304
+end305:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8947,8 +8139,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end352
-loop351:
+	BLT end307
+loop306:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8974,10 +8166,10 @@ loop351:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop351
-end352:
+	BGE loop306
+end307:
 	ADD $64, R2, R2
-	CBZ R2, end353
+	CBZ R2, end308
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8987,37 +8179,37 @@ end352:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end355
-loop354:
+	BLT end310
+loop309:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop354
-end355:
+	BGE loop309
+end310:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end357
-loop356:
+	BLT end312
+loop311:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop356
-end357:
+	BGE loop311
+end312:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end353:
+end308:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -9055,8 +8247,8 @@ TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
 
 	// 64 at a time.
 	SUBS $64, R3, R3
-	BLT end359
-loop358:
+	BLT end314
+loop313:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -9082,8 +8274,8 @@ loop358:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R3, R3
-	BGE loop358
-end359:
+	BGE loop313
+end314:
 	ADD $64, R3, R3
 	MOVD R0, R4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
@@ -9104,39 +8296,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end361
-loop360:
+	BLT end316
+loop315:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop360
-end361:
+	BGE loop315
+end316:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end363
-loop362:
+	BLT end318
+loop317:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop362
-end363:
+	BGE loop317
+end318:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end365
-loop364:
+	BLT end320
+loop319:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop364
-end365:
+	BGE loop319
+end320:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -9162,8 +8354,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end367
-loop366:
+	BLT end322
+loop321:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -9289,14 +8481,14 @@ loop366:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop366
-end367:
+	BGE loop321
+end322:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end369
-loop368:
+	BLT end324
+loop323:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -9335,14 +8527,14 @@ loop368:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop368
-end369:
+	BGE loop323
+end324:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end371
-loop370:
+	BLT end326
+loop325:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -9381,8 +8573,8 @@ loop370:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop370
-end371:
+	BGE loop325
+end326:
 	ADD $1, R2, R2
 	RET
 
@@ -9405,8 +8597,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end373
-loop372:
+	BLT end328
+loop327:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9516,18 +8708,18 @@ loop372:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop372
-end373:
+	BGE loop327
+end328:
 	ADD $16, R2, R2
-	CBZ R2, end374
+	CBZ R2, end329
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end376
-loop375:
+	BLT end331
+loop330:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9564,14 +8756,14 @@ loop375:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop375
-end376:
+	BGE loop330
+end331:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end378
-loop377:
+	BLT end333
+loop332:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9608,12 +8800,12 @@ loop377:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop377
-end378:
+	BGE loop332
+end333:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end374:
+end329:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9641,8 +8833,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end380
-loop379:
+	BLT end335
+loop334:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -9751,18 +8943,18 @@ loop379:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop379
-end380:
+	BGE loop334
+end335:
 	ADD $16, R2, R2
-	CBZ R2, end381
+	CBZ R2, end336
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end383
-loop382:
+	BLT end338
+loop337:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9798,14 +8990,14 @@ loop382:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop382
-end383:
+	BGE loop337
+end338:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end385
-loop384:
+	BLT end340
+loop339:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9841,12 +9033,12 @@ loop384:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop384
-end385:
+	BGE loop339
+end340:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end381:
+end336:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9887,8 +9079,8 @@ TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next386
-group387:
+	BNE next341
+group342:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -9897,9 +9089,13 @@ group387:
 	MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	CMP $1, R13
-	BEQ overwrite389
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used343
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used343:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -9908,7 +9104,7 @@ group387:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, keep388
+	BLE ready344
 
 	// o·alpha
 	MOVD R13, R16
@@ -9929,34 +9125,15 @@ group387:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep388:
-	B ready390
-overwrite389:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready390:
+ready344:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail392
-loop391:
+	BLT tail346
+loop345:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -10119,11 +9296,11 @@ loop391:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop391
-tail392:
+	BGE loop345
+tail346:
 	ADD $4, R15, R15
-	CBZ R15, end394
-one393:
+	CBZ R15, end348
+one347:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -10166,8 +9343,8 @@ one393:
 	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one393
-end394:
+	CBNZ R15, one347
+end348:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10183,11 +9360,11 @@ end394:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group387
-next386:
+	B group342
+next341:
 	CMP $2, R11
-	BNE next395
-group396:
+	BNE next349
+group350:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -10196,19 +9373,23 @@ group396:
 	MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	CMP $1, R13
-	BEQ overwrite398
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used351
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used351:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
 	FLDPQ 96(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, keep397
+	BLE ready352
 
 	// o·alpha
 	MOVD R13, R16
@@ -10230,33 +9411,14 @@ group396:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep397:
-	B ready399
-overwrite398:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready399:
+ready352:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail401
-loop400:
+	BLT tail354
+loop353:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10372,11 +9534,11 @@ loop400:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop400
-tail401:
+	BGE loop353
+tail354:
 	ADD $4, R15, R15
-	CBZ R15, end403
-one402:
+	CBZ R15, end356
+one355:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10408,8 +9570,8 @@ one402:
 	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one402
-end403:
+	CBNZ R15, one355
+end356:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10424,8 +9586,8 @@ end403:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group396
-next395:
+	B group350
+next349:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -10449,21 +9611,25 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite405
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used357
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used357:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, keep404
+	BLE ready358
 
 	// o·alpha
 	MOVD R13, R16
@@ -10487,34 +9653,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep404:
-	B ready406
-overwrite405:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready406:
+ready358:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail408
-loop407:
+	BLT tail360
+loop359:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -10608,11 +9755,11 @@ loop407:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop407
-tail408:
+	BGE loop359
+tail360:
 	ADD $4, R15, R15
-	CBZ R15, end410
-one409:
+	CBZ R15, end362
+one361:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -10640,8 +9787,8 @@ one409:
 	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one409
-end410:
+	CBNZ R15, one361
+end362:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10670,18 +9817,22 @@ end410:
 panel3:
 
 	// 3 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite412
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used363
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used363:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, keep411
+	BLE ready364
 
 	// o·alpha
 	MOVD R13, R16
@@ -10700,29 +9851,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-keep411:
-	B ready413
-overwrite412:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-ready413:
+ready364:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail415
-loop414:
+	BLT tail366
+loop365:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -10799,11 +9935,11 @@ loop414:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop414
-tail415:
+	BGE loop365
+tail366:
 	ADD $4, R15, R15
-	CBZ R15, end417
-one416:
+	CBZ R15, end368
+one367:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -10826,8 +9962,8 @@ one416:
 	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one416
-end417:
+	CBNZ R15, one367
+end368:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10851,15 +9987,19 @@ end417:
 panel2:
 
 	// 2 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite419
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used369
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used369:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, keep418
+	BLE ready370
 
 	// o·alpha
 	MOVD R13, R16
@@ -10873,24 +10013,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep418:
-	B ready420
-overwrite419:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready420:
+ready370:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail422
-loop421:
+	BLT tail372
+loop371:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10950,11 +10079,11 @@ loop421:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop421
-tail422:
+	BGE loop371
+tail372:
 	ADD $4, R15, R15
-	CBZ R15, end424
-one423:
+	CBZ R15, end374
+one373:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10972,8 +10101,8 @@ one423:
 	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one423
-end424:
+	CBNZ R15, one373
+end374:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10992,12 +10121,16 @@ end424:
 panel1:
 
 	// 1 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite426
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used375
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used375:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, keep425
+	BLE ready376
 
 	// o·alpha
 	MOVD R13, R16
@@ -11006,19 +10139,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep425:
-	B ready427
-overwrite426:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready427:
+ready376:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail429
-loop428:
+	BLT tail378
+loop377:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -11061,11 +10187,11 @@ loop428:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop428
-tail429:
+	BGE loop377
+tail378:
 	ADD $4, R15, R15
-	CBZ R15, end431
-one430:
+	CBZ R15, end380
+one379:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -11078,8 +10204,8 @@ one430:
 	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one430
-end431:
+	CBNZ R15, one379
+end380:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11129,8 +10255,8 @@ TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next432
-group433:
+	BNE next381
+group382:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -11139,9 +10265,13 @@ group433:
 	MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	CMP $1, R13
-	BEQ overwrite435
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used383
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used383:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -11150,7 +10280,7 @@ group433:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, keep434
+	BLE ready384
 
 	// o·alpha
 	MOVD R13, R16
@@ -11171,34 +10301,15 @@ group433:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep434:
-	B ready436
-overwrite435:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready436:
+ready384:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail438
-loop437:
+	BLT tail386
+loop385:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -11361,11 +10472,11 @@ loop437:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop437
-tail438:
+	BGE loop385
+tail386:
 	ADD $4, R15, R15
-	CBZ R15, end440
-one439:
+	CBZ R15, end388
+one387:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -11408,8 +10519,8 @@ one439:
 	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one439
-end440:
+	CBNZ R15, one387
+end388:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11425,11 +10536,11 @@ end440:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group433
-next432:
+	B group382
+next381:
 	CMP $2, R11
-	BNE next441
-group442:
+	BNE next389
+group390:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -11438,19 +10549,23 @@ group442:
 	MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	CMP $1, R13
-	BEQ overwrite444
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used391
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used391:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
 	FLDPQ 96(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, keep443
+	BLE ready392
 
 	// o·alpha
 	MOVD R13, R16
@@ -11472,33 +10587,14 @@ group442:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep443:
-	B ready445
-overwrite444:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready445:
+ready392:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail447
-loop446:
+	BLT tail394
+loop393:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -11614,11 +10710,11 @@ loop446:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop446
-tail447:
+	BGE loop393
+tail394:
 	ADD $4, R15, R15
-	CBZ R15, end449
-one448:
+	CBZ R15, end396
+one395:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -11650,8 +10746,8 @@ one448:
 	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one448
-end449:
+	CBNZ R15, one395
+end396:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11666,8 +10762,8 @@ end449:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group442
-next441:
+	B group390
+next389:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -11691,21 +10787,25 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite451
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used397
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used397:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, keep450
+	BLE ready398
 
 	// o·alpha
 	MOVD R13, R16
@@ -11729,34 +10829,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep450:
-	B ready452
-overwrite451:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready452:
+ready398:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail454
-loop453:
+	BLT tail400
+loop399:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -11850,11 +10931,11 @@ loop453:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop453
-tail454:
+	BGE loop399
+tail400:
 	ADD $4, R15, R15
-	CBZ R15, end456
-one455:
+	CBZ R15, end402
+one401:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -11882,8 +10963,8 @@ one455:
 	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one455
-end456:
+	CBNZ R15, one401
+end402:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11912,18 +10993,22 @@ end456:
 panel3:
 
 	// 3 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite458
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used403
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used403:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, keep457
+	BLE ready404
 
 	// o·alpha
 	MOVD R13, R16
@@ -11942,29 +11027,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-keep457:
-	B ready459
-overwrite458:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-ready459:
+ready404:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail461
-loop460:
+	BLT tail406
+loop405:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -12041,11 +11111,11 @@ loop460:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop460
-tail461:
+	BGE loop405
+tail406:
 	ADD $4, R15, R15
-	CBZ R15, end463
-one462:
+	CBZ R15, end408
+one407:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -12068,8 +11138,8 @@ one462:
 	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one462
-end463:
+	CBNZ R15, one407
+end408:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12093,15 +11163,19 @@ end463:
 panel2:
 
 	// 2 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite465
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used409
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used409:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, keep464
+	BLE ready410
 
 	// o·alpha
 	MOVD R13, R16
@@ -12115,24 +11189,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep464:
-	B ready466
-overwrite465:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready466:
+ready410:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail468
-loop467:
+	BLT tail412
+loop411:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -12192,11 +11255,11 @@ loop467:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop467
-tail468:
+	BGE loop411
+tail412:
 	ADD $4, R15, R15
-	CBZ R15, end470
-one469:
+	CBZ R15, end414
+one413:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -12214,8 +11277,8 @@ one469:
 	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one469
-end470:
+	CBNZ R15, one413
+end414:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12234,12 +11297,16 @@ end470:
 panel1:
 
 	// 1 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite472
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used415
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used415:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, keep471
+	BLE ready416
 
 	// o·alpha
 	MOVD R13, R16
@@ -12248,19 +11315,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep471:
-	B ready473
-overwrite472:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready473:
+ready416:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail475
-loop474:
+	BLT tail418
+loop417:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -12303,11 +11363,11 @@ loop474:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop474
-tail475:
+	BGE loop417
+tail418:
 	ADD $4, R15, R15
-	CBZ R15, end477
-one476:
+	CBZ R15, end420
+one419:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -12320,8 +11380,8 @@ one476:
 	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one476
-end477:
+	CBNZ R15, one419
+end420:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12379,8 +11439,8 @@ TEXT ·accumulateI8SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next478
-group479:
+	BNE next421
+group422:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -12389,9 +11449,13 @@ group479:
 	MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	CMP $1, R13
-	BEQ overwrite481
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used423
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used423:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -12400,7 +11464,7 @@ group479:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	CBZ R13, keep480
+	BLE ready424
 
 	// o·alpha
 	MOVD R13, R16
@@ -12421,34 +11485,15 @@ group479:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep480:
-	B ready482
-overwrite481:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready482:
+ready424:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail484
-loop483:
+	BLT tail426
+loop425:
 	FMOVQ.P 16(R23), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -12679,13 +11724,13 @@ loop483:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop483
-tail484:
+	BGE loop425
+tail426:
 	ADD $4, R15, R15
-	CBZ R15, end486
+	CBZ R15, end428
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one485:
+one427:
 	FMOVS.P 4(R23), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -12769,8 +11814,8 @@ one485:
 	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one485
-end486:
+	CBNZ R15, one427
+end428:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12786,11 +11831,11 @@ end486:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group479
-next478:
+	B group422
+next421:
 	CMP $2, R11
-	BNE next487
-group488:
+	BNE next429
+group430:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -12799,19 +11844,23 @@ group488:
 	MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	CMP $1, R13
-	BEQ overwrite490
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used431
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used431:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
 	FLDPQ 96(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	CBZ R13, keep489
+	BLE ready432
 
 	// o·alpha
 	MOVD R13, R16
@@ -12833,33 +11882,14 @@ group488:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep489:
-	B ready491
-overwrite490:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready491:
+ready432:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail493
-loop492:
+	BLT tail434
+loop433:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ 0(R19), F30
@@ -13009,13 +12039,13 @@ loop492:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop492
-tail493:
+	BGE loop433
+tail434:
 	ADD $4, R15, R15
-	CBZ R15, end495
+	CBZ R15, end436
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one494:
+one435:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVQ 0(R19), F30
@@ -13068,8 +12098,8 @@ one494:
 	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one494
-end495:
+	CBNZ R15, one435
+end436:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -13084,8 +12114,8 @@ end495:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group488
-next487:
+	B group430
+next429:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -13109,21 +12139,25 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite497
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used437
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used437:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	CBZ R13, keep496
+	BLE ready438
 
 	// o·alpha
 	MOVD R13, R16
@@ -13147,34 +12181,15 @@ panel4:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-keep496:
-	B ready498
-overwrite497:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-ready498:
+ready438:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail500
-loop499:
+	BLT tail440
+loop439:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -13285,13 +12300,13 @@ loop499:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop499
-tail500:
+	BGE loop439
+tail440:
 	ADD $4, R15, R15
-	CBZ R15, end502
+	CBZ R15, end442
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one501:
+one441:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -13330,8 +12345,8 @@ one501:
 	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one501
-end502:
+	CBNZ R15, one441
+end442:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -13360,18 +12375,22 @@ end502:
 panel3:
 
 	// 3 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite504
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used443
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used443:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	CBZ R13, keep503
+	BLE ready444
 
 	// o·alpha
 	MOVD R13, R16
@@ -13390,29 +12409,14 @@ panel3:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-keep503:
-	B ready505
-overwrite504:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-ready505:
+ready444:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail507
-loop506:
+	BLT tail446
+loop445:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -13506,13 +12510,13 @@ loop506:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop506
-tail507:
+	BGE loop445
+tail446:
 	ADD $4, R15, R15
-	CBZ R15, end509
+	CBZ R15, end448
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one508:
+one447:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -13546,8 +12550,8 @@ one508:
 	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one508
-end509:
+	CBNZ R15, one447
+end448:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -13571,15 +12575,19 @@ end509:
 panel2:
 
 	// 2 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite511
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used449
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used449:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	ADD R3, R16, R16
+	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	CBZ R13, keep510
+	BLE ready450
 
 	// o·alpha
 	MOVD R13, R16
@@ -13593,24 +12601,13 @@ panel2:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-keep510:
-	B ready512
-overwrite511:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-ready512:
+ready450:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail514
-loop513:
+	BLT tail452
+loop451:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ 0(R19), F30
@@ -13687,13 +12684,13 @@ loop513:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop513
-tail514:
+	BGE loop451
+tail452:
 	ADD $4, R15, R15
-	CBZ R15, end516
+	CBZ R15, end454
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one515:
+one453:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVQ 0(R19), F30
@@ -13722,8 +12719,8 @@ one515:
 	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one515
-end516:
+	CBNZ R15, one453
+end454:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -13742,12 +12739,16 @@ end516:
 panel1:
 
 	// 1 rows × 16 columns.
-	CMP $1, R13
-	BEQ overwrite518
 	MOVD R0, R16
+	MOVD R3, R15
+	CMP $1, R13
+	BNE used455
+	MOVD $zeros<>(SB), R16
+	MOVD $0, R15
+used455:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	CBZ R13, keep517
+	BLE ready456
 
 	// o·alpha
 	MOVD R13, R16
@@ -13756,19 +12757,12 @@ panel1:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-keep517:
-	B ready519
-overwrite518:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-ready519:
+ready456:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail521
-loop520:
+	BLT tail458
+loop457:
 	FMOVQ.P 16(R20), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -13828,13 +12822,13 @@ loop520:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop520
-tail521:
+	BGE loop457
+tail458:
 	ADD $4, R15, R15
-	CBZ R15, end523
+	CBZ R15, end460
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one522:
+one459:
 	FMOVS.P 4(R20), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -13858,8 +12852,8 @@ one522:
 	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one522
-end523:
+	CBNZ R15, one459
+end460:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -13883,7 +12877,7 @@ TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
-loop524:
+loop461:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
 	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
@@ -13891,7 +12885,7 @@ loop524:
 	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGT loop524
+	BGT loop461
 	RET
 
 // widenBF16SIMD works like widenGeneric.
@@ -13899,7 +12893,7 @@ TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
-loop525:
+loop462:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
 	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
@@ -13907,7 +12901,7 @@ loop525:
 	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGT loop525
+	BGT loop462
 	RET
 
 // widenI8SIMD works like widenGeneric.
@@ -13924,7 +12918,7 @@ TEXT ·widenI8SIMD(SB), NOSPLIT, $0-32
 	FMOVQ 688(R26), F21
 	FMOVQ 704(R26), F22
 	FMOVQ 720(R26), F23
-loop526:
+loop463:
 	FMOVQ 0(R1), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V0.B16
@@ -13967,19 +12961,19 @@ loop526:
 	WORD $0x4ebdd5ef // fsub v15.4s, v15.4s, v29.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end527
+	CBZ R2, end464
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end527
+	CBZ R2, end464
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end527
+	CBZ R2, end464
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end527
+	CBZ R2, end464
 	ADD R3, R1, R1
-	B loop526
-end527:
+	B loop463
+end464:
 	RET
 
 // narrowF16SIMD works like narrowGeneric.
@@ -13990,8 +12984,8 @@ TEXT ·narrowF16SIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end529
-loop528:
+	BLT end466
+loop465:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	WORD $0x4e216824 // fcvtn2 v4.8h, v1.4s
@@ -13999,32 +12993,32 @@ loop528:
 	WORD $0x4e216865 // fcvtn2 v5.8h, v3.4s
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $16, R2, R2
-	BGE loop528
-end529:
+	BGE loop465
+end466:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end531
-loop530:
+	BLT end468
+loop467:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	FMOVD.P F4, 8(R0)
 	SUBS $4, R2, R2
-	BGE loop530
-end531:
+	BGE loop467
+end468:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end533
-loop532:
+	BLT end470
+loop469:
 	FMOVS.P 4(R1), F0
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	VST1.P V4.H[0], 2(R0)
 	SUBS $1, R2, R2
-	BGE loop532
-end533:
+	BGE loop469
+end470:
 	ADD $1, R2, R2
 	RET
 
@@ -14040,8 +13034,8 @@ TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end535
-loop534:
+	BLT end472
+loop471:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -14075,14 +13069,14 @@ loop534:
 	VUZP2 V15.H8, V14.H8, V1.H8
 	VST1.P [V0.S4, V1.S4], 32(R0)
 	SUBS $16, R2, R2
-	BGE loop534
-end535:
+	BGE loop471
+end472:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end537
-loop536:
+	BLT end474
+loop473:
 	VLD1.P 16(R1), [V0.S4]
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -14094,14 +13088,14 @@ loop536:
 	VUZP2 V12.H8, V12.H8, V0.H8
 	FMOVD.P F0, 8(R0)
 	SUBS $4, R2, R2
-	BGE loop536
-end537:
+	BGE loop473
+end474:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end539
-loop538:
+	BLT end476
+loop475:
 	FMOVS.P 4(R1), F0
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -14113,8 +13107,8 @@ loop538:
 	VUZP2 V12.H8, V12.H8, V0.H8
 	VST1.P V0.H[0], 2(R0)
 	SUBS $1, R2, R2
-	BGE loop538
-end539:
+	BGE loop475
+end476:
 	ADD $1, R2, R2
 	RET
 
@@ -14129,8 +13123,8 @@ TEXT ·largestSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end541
-loop540:
+	BLT end478
+loop477:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
@@ -14141,32 +13135,32 @@ loop540:
 	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop540
-end541:
+	BGE loop477
+end478:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end543
-loop542:
+	BLT end480
+loop479:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop542
-end543:
+	BGE loop479
+end480:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end545
-loop544:
+	BLT end482
+loop481:
 	FMOVS.P 4(R0), F0
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop544
-end545:
+	BGE loop481
+end482:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -14185,8 +13179,8 @@ TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end547
-loop546:
+	BLT end484
+loop483:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
@@ -14204,14 +13198,14 @@ loop546:
 	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
 	FMOVQ.P F4, 16(R0)
 	SUBS $16, R2, R2
-	BGE loop546
-end547:
+	BGE loop483
+end484:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end549
-loop548:
+	BLT end486
+loop485:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
@@ -14219,14 +13213,14 @@ loop548:
 	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
 	FMOVS.P F4, 4(R0)
 	SUBS $4, R2, R2
-	BGE loop548
-end549:
+	BGE loop485
+end486:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end551
-loop550:
+	BLT end488
+loop487:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
@@ -14234,8 +13228,8 @@ loop550:
 	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
 	VST1.P V4.B[0], 1(R0)
 	SUBS $1, R2, R2
-	BGE loop550
-end551:
+	BGE loop487
+end488:
 	ADD $1, R2, R2
 	RET
 
@@ -14253,8 +13247,8 @@ row:
 
 	// 16 at a time.
 	SUBS $16, R7, R7
-	BLT end553
-loop552:
+	BLT end490
+loop489:
 	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
@@ -14263,42 +13257,42 @@ loop552:
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
 	SUBS $16, R7, R7
-	BGE loop552
-end553:
+	BGE loop489
+end490:
 	ADD $16, R7, R7
 
 	// 4 at a time.
 	SUBS $4, R7, R7
-	BLT end555
-loop554:
+	BLT end492
+loop491:
 	VLD1 (R5), [V0.S4]
 	VLD1.P 16(R6), [V4.S4]
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	VST1.P [V0.S4], 16(R5)
 	SUBS $4, R7, R7
-	BGE loop554
-end555:
+	BGE loop491
+end492:
 	ADD $4, R7, R7
 
 	// 1 at a time.
 	SUBS $1, R7, R7
-	BLT end557
-loop556:
+	BLT end494
+loop493:
 	FMOVS 0(R5), F0
 	FMOVS.P 4(R6), F4
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	FMOVS.P F0, 4(R5)
 	SUBS $1, R7, R7
-	BGE loop556
-end557:
+	BGE loop493
+end494:
 	ADD $1, R7, R7
 	ADD R3<<2, R0, R0
 	SUB $1, R2, R2
 	CBNZ R2, row
 	RET
 
-// rotateStep works like rotateStepGeneric.
-TEXT ·rotateStep(SB), NOSPLIT, $0-28
+// rotateSIMD works like rotateGeneric.
+TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
 	MOVD x+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD block+16(FP), R2
@@ -14326,7 +13320,7 @@ two:
 four:
 	MOVD R0, R3
 	MOVD R1, R4
-loop558:
+loop495:
 	FMOVQ 0(R3), F0
 	VREV64 V0.S4, V1.S4
 	VEOR V17.B16, V0.B16, V0.B16
@@ -14336,7 +13330,7 @@ loop558:
 	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
-	BGT loop558
+	BGT loop495
 
 	// Distances from 4 on: sums go where the first of a pair was, differences where the second was.
 	MOVD $4, R5
@@ -14369,12 +13363,12 @@ factor:
 	// 1/√block
 	MOVD R0, R3
 	MOVD R1, R4
-loop559:
+loop496:
 	FMOVQ 0(R3), F0
 	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
-	BGT loop559
+	BGT loop496
 	RET
 
 // scoreInt8Dot works like scoreInt8Generic.
@@ -14394,15 +13388,15 @@ TEXT ·scoreInt8Dot(SB), NOSPLIT, $0-56
 	MOVD 16(R16), R5
 	MOVD 24(R16), R8
 	MOVD $256, R3
-panel560:
+panel497:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles561:
+tiles498:
 	CMP $4, R12
-	BLT fewer563
+	BLT fewer500
 
 	// 4 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14427,7 +13421,7 @@ tiles561:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-group564:
+group501:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14451,7 +13445,7 @@ group564:
 	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
 	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group564
+	CBNZ R15, group501
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -14498,11 +13492,11 @@ group564:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $4, R12, R12
-	BGT tiles561
-	B rowsEnd562
-fewer563:
+	BGT tiles498
+	B rowsEnd499
+fewer500:
 	CMP $3, R12
-	BLT fewer565
+	BLT fewer502
 
 	// 3 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14522,7 +13516,7 @@ fewer563:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	MOVD R6, R15
-group566:
+group503:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14541,7 +13535,7 @@ group566:
 	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
 	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group566
+	CBNZ R15, group503
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -14577,11 +13571,11 @@ group566:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $3, R12, R12
-	BGT tiles561
-	B rowsEnd562
-fewer565:
+	BGT tiles498
+	B rowsEnd499
+fewer502:
 	CMP $2, R12
-	BLT fewer567
+	BLT fewer504
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14596,7 +13590,7 @@ fewer565:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-group568:
+group505:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14610,7 +13604,7 @@ group568:
 	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
 	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group568
+	CBNZ R15, group505
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -14635,11 +13629,11 @@ group568:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $2, R12, R12
-	BGT tiles561
-	B rowsEnd562
-fewer567:
+	BGT tiles498
+	B rowsEnd499
+fewer504:
 	CMP $1, R12
-	BLT fewer569
+	BLT fewer506
 
 	// 1 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14649,7 +13643,7 @@ fewer567:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-group570:
+group507:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14658,7 +13652,7 @@ group570:
 	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
 	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group570
+	CBNZ R15, group507
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -14672,15 +13666,15 @@ group570:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles561
-	B rowsEnd562
-fewer569:
-rowsEnd562:
+	BGT tiles498
+	B rowsEnd499
+fewer506:
+rowsEnd499:
 	ADD $64, R9, R9
 	ADD $64, R14, R14
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel560
+	CBNZ R7, panel497
 	RET
 
 // multiplyInt8Dot works like accumulateInt8Generic.
@@ -14706,15 +13700,15 @@ TEXT ·multiplyInt8Dot(SB), NOSPLIT, $0-72
 	MOVD b+64(FP), R16
 	ADD $64, R16, R16
 	MOVBU.P 1(R16), R26
-panel571:
+panel508:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles572:
+tiles509:
 	CMP $4, R12
-	BLT fewer574
+	BLT fewer511
 
 	// 4 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14739,7 +13733,7 @@ tiles572:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-group575:
+group512:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14763,22 +13757,22 @@ group575:
 	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
 	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group575
+	CBNZ R15, group512
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin576
+	CBZ R26, begin513
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready577
-begin576:
+	B ready514
+begin513:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready577:
+ready514:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -14791,15 +13785,15 @@ ready577:
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin578
+	CBZ R26, begin515
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready579
-begin578:
+	B ready516
+begin515:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready579:
+ready516:
 	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
@@ -14812,15 +13806,15 @@ ready579:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin580
+	CBZ R26, begin517
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready581
-begin580:
+	B ready518
+begin517:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready581:
+ready518:
 	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
 	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
 	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
@@ -14833,15 +13827,15 @@ ready581:
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin582
+	CBZ R26, begin519
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready583
-begin582:
+	B ready520
+begin519:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready583:
+ready520:
 	WORD $0x4f981190 // fmla v16.4s, v12.4s, v24.s[0]
 	WORD $0x4f9811b1 // fmla v17.4s, v13.4s, v24.s[0]
 	WORD $0x4f9811d2 // fmla v18.4s, v14.4s, v24.s[0]
@@ -14853,11 +13847,11 @@ ready583:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $4, R12, R12
-	BGT tiles572
-	B rowsEnd573
-fewer574:
+	BGT tiles509
+	B rowsEnd510
+fewer511:
 	CMP $3, R12
-	BLT fewer584
+	BLT fewer521
 
 	// 3 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14877,7 +13871,7 @@ fewer574:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	MOVD R6, R15
-group585:
+group522:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14896,22 +13890,22 @@ group585:
 	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
 	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group585
+	CBNZ R15, group522
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin586
+	CBZ R26, begin523
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready587
-begin586:
+	B ready524
+begin523:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready587:
+ready524:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -14924,15 +13918,15 @@ ready587:
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin588
+	CBZ R26, begin525
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready589
-begin588:
+	B ready526
+begin525:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready589:
+ready526:
 	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
@@ -14945,15 +13939,15 @@ ready589:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin590
+	CBZ R26, begin527
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready591
-begin590:
+	B ready528
+begin527:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready591:
+ready528:
 	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
 	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
 	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
@@ -14964,11 +13958,11 @@ ready591:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $3, R12, R12
-	BGT tiles572
-	B rowsEnd573
-fewer584:
+	BGT tiles509
+	B rowsEnd510
+fewer521:
 	CMP $2, R12
-	BLT fewer592
+	BLT fewer529
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14983,7 +13977,7 @@ fewer584:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-group593:
+group530:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -14997,22 +13991,22 @@ group593:
 	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
 	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group593
+	CBNZ R15, group530
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin594
+	CBZ R26, begin531
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready595
-begin594:
+	B ready532
+begin531:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready595:
+ready532:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -15025,15 +14019,15 @@ ready595:
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin596
+	CBZ R26, begin533
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready597
-begin596:
+	B ready534
+begin533:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready597:
+ready534:
 	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
@@ -15043,11 +14037,11 @@ ready597:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $2, R12, R12
-	BGT tiles572
-	B rowsEnd573
-fewer592:
+	BGT tiles509
+	B rowsEnd510
+fewer529:
 	CMP $1, R12
-	BLT fewer598
+	BLT fewer535
 
 	// 1 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -15057,7 +14051,7 @@ fewer592:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-group599:
+group536:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -15066,22 +14060,22 @@ group599:
 	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
 	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group599
+	CBNZ R15, group536
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin600
+	CBZ R26, begin537
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready601
-begin600:
+	B ready538
+begin537:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready601:
+ready538:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -15090,14 +14084,14 @@ ready601:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles572
-	B rowsEnd573
-fewer598:
-rowsEnd573:
+	BGT tiles509
+	B rowsEnd510
+fewer535:
+rowsEnd510:
 	ADD $64, R9, R9
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel571
+	CBNZ R7, panel508
 	RET
 
 // accumulateInt8Dot works like accumulateInt8Generic.
@@ -15129,15 +14123,15 @@ TEXT ·accumulateInt8Dot(SB), NOSPLIT, $0-80
 	ADD $64, R16, R16
 	MOVBU.P 1(R16), R26
 	MOVD alpha+24(FP), R24
-panel602:
+panel539:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles603:
+tiles540:
 	CMP $2, R12
-	BLT fewer605
+	BLT fewer542
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -15164,8 +14158,8 @@ tiles603:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail607
-groups606:
+	BLT tail544
+groups543:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R20), F25
 	VUZP1 V25.B16, V24.B16, V31.B16
@@ -15275,11 +14269,11 @@ groups606:
 	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
 	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
 	SUBS $4, R15, R15
-	BGE groups606
-tail607:
+	BGE groups543
+tail544:
 	ADD $4, R15, R15
-	CBZ R15, end609
-one608:
+	CBZ R15, end546
+one545:
 	FMOVD 0(R20), F24
 	ADD $8, R20, R20
 	VEOR V25.B16, V25.B16, V25.B16
@@ -15325,8 +14319,8 @@ one608:
 	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
 	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, one608
-end609:
+	CBNZ R15, one545
+end546:
 	VSHL $14, V16.S4, V16.S4
 	VSHL $14, V17.S4, V17.S4
 	VSHL $14, V18.S4, V18.S4
@@ -15349,22 +14343,22 @@ end609:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin610
+	CBZ R26, begin547
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready612
-begin610:
+	B ready549
+begin547:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain611
+	CBZ R16, plain548
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain611:
-ready612:
+plain548:
+ready549:
 	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
 	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
 	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
@@ -15389,22 +14383,22 @@ ready612:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin613
+	CBZ R26, begin550
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready615
-begin613:
+	B ready552
+begin550:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain614
+	CBZ R16, plain551
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain614:
-ready615:
+plain551:
+ready552:
 	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
 	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
 	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
@@ -15414,11 +14408,11 @@ ready615:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $2, R12, R12
-	BGT tiles603
-	B rowsEnd604
-fewer605:
+	BGT tiles540
+	B rowsEnd541
+fewer542:
 	CMP $1, R12
-	BLT fewer616
+	BLT fewer553
 
 	// 1 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -15436,8 +14430,8 @@ fewer605:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail618
-groups617:
+	BLT tail555
+groups554:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R20), F25
 	VUZP1 V25.B16, V24.B16, V31.B16
@@ -15505,11 +14499,11 @@ groups617:
 	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
 	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
 	SUBS $4, R15, R15
-	BGE groups617
-tail618:
+	BGE groups554
+tail555:
 	ADD $4, R15, R15
-	CBZ R15, end620
-one619:
+	CBZ R15, end557
+one556:
 	FMOVD 0(R20), F24
 	ADD $8, R20, R20
 	VEOR V25.B16, V25.B16, V25.B16
@@ -15536,8 +14530,8 @@ one619:
 	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
 	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, one619
-end620:
+	CBNZ R15, one556
+end557:
 	VSHL $14, V16.S4, V16.S4
 	VSHL $14, V17.S4, V17.S4
 	VSHL $14, V18.S4, V18.S4
@@ -15560,22 +14554,22 @@ end620:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin621
+	CBZ R26, begin558
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready623
-begin621:
+	B ready560
+begin558:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain622
+	CBZ R16, plain559
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain622:
-ready623:
+plain559:
+ready560:
 	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
 	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
 	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
@@ -15584,14 +14578,14 @@ ready623:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles603
-	B rowsEnd604
-fewer616:
-rowsEnd604:
+	BGT tiles540
+	B rowsEnd541
+fewer553:
+rowsEnd541:
 	ADD $64, R9, R9
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel602
+	CBNZ R7, panel539
 	RET
 
 // weightsInt8Dot works like integersOfProducts.
@@ -16065,3 +15059,5 @@ DATA constants<>+868(SB)/4, $0x07060302
 DATA constants<>+872(SB)/4, $0x0d0c0908
 DATA constants<>+876(SB)/4, $0x0f0e0b0a
 GLOBL constants<>(SB), RODATA|NOPTR, $880
+DATA zeros<>+0(SB)/4, $0
+GLOBL zeros<>(SB), RODATA|NOPTR, $256

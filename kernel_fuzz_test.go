@@ -8,7 +8,7 @@ import (
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	all := slices.Concat(kernelTests, typedKernelTests, turnKernelTests, int8KernelTests)
+	all := slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests)
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {
@@ -77,18 +77,18 @@ func FuzzExp(f *testing.F)              { fuzzKernel(f, "exp") }
 func FuzzExpSum(f *testing.F)           { fuzzKernel(f, "expSum") }
 func FuzzSumExp(f *testing.F)           { fuzzKernel(f, "sumExp") }
 
-func FuzzAccumulateF16(f *testing.F)  { fuzzKernel(f, "accumulateF16") }
-func FuzzAccumulateBF16(f *testing.F) { fuzzKernel(f, "accumulateBF16") }
-func FuzzAccumulateI8(f *testing.F)   { fuzzKernel(f, "accumulateI8") }
-func FuzzWidenF16(f *testing.F)       { fuzzKernel(f, "widenF16") }
-func FuzzWidenBF16(f *testing.F)      { fuzzKernel(f, "widenBF16") }
-func FuzzWidenI8(f *testing.F)        { fuzzKernel(f, "widenI8") }
-func FuzzNarrowF16(f *testing.F)      { fuzzKernel(f, "narrowF16") }
-func FuzzNarrowBF16(f *testing.F)     { fuzzKernel(f, "narrowBF16") }
-func FuzzLargest(f *testing.F)        { fuzzKernel(f, "largest") }
-func FuzzQuantize(f *testing.F)       { fuzzKernel(f, "quantize") }
-func FuzzScaleColumns(f *testing.F)   { fuzzKernel(f, "scaleColumns") }
-func FuzzRotate(f *testing.F)         { fuzzKernel(f, "rotate") }
-func FuzzTurnFloats(f *testing.F)     { fuzzKernel(f, "turnFloats") }
-func FuzzTurnHalves(f *testing.F)     { fuzzKernel(f, "turnHalves") }
-func FuzzTurnGroups(f *testing.F)     { fuzzKernel(f, "turnGroups") }
+func FuzzAccumulateF16(f *testing.F)   { fuzzKernel(f, "accumulateF16") }
+func FuzzAccumulateBF16(f *testing.F)  { fuzzKernel(f, "accumulateBF16") }
+func FuzzAccumulateI8(f *testing.F)    { fuzzKernel(f, "accumulateI8") }
+func FuzzWidenF16(f *testing.F)        { fuzzKernel(f, "widenF16") }
+func FuzzWidenBF16(f *testing.F)       { fuzzKernel(f, "widenBF16") }
+func FuzzWidenI8(f *testing.F)         { fuzzKernel(f, "widenI8") }
+func FuzzNarrowF16(f *testing.F)       { fuzzKernel(f, "narrowF16") }
+func FuzzNarrowBF16(f *testing.F)      { fuzzKernel(f, "narrowBF16") }
+func FuzzLargest(f *testing.F)         { fuzzKernel(f, "largest") }
+func FuzzQuantize(f *testing.F)        { fuzzKernel(f, "quantize") }
+func FuzzScaleColumns(f *testing.F)    { fuzzKernel(f, "scaleColumns") }
+func FuzzRotate(f *testing.F)          { fuzzKernel(f, "rotate") }
+func FuzzTransposeFloats(f *testing.F) { fuzzKernel(f, "transposeFloats") }
+func FuzzTransposeHalves(f *testing.F) { fuzzKernel(f, "transposeHalves") }
+func FuzzTransposeGroups(f *testing.F) { fuzzKernel(f, "transposeGroups") }

@@ -39,7 +39,7 @@ func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 	for c := 0; c < b.cols; c += cols {
 		part.cols = min(cols, b.cols-c)
 		for r := 0; r < rows; r += step {
-			scoreInt8SIMD(&s[r*Block+c], q.from(r*stride, r), &k[c/panel*b.panelStride], &scales[c],
+			scoreInt8Step(&s[r*Block+c], q.from(r*stride, r), &k[c/panel*b.panelStride], &scales[c],
 				min(step, rows-r), stride, &part)
 		}
 	}
@@ -106,7 +106,7 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 			if alpha != nil {
 				a = &alpha[r]
 			}
-			accumulateInt8SIMD(to, w.from(r*wStride, r*fStride), from, a, &f[r*fStride], n, oStride, wStride,
+			accumulateInt8Step(to, w.from(r*wStride, r*fStride), from, a, &f[r*fStride], n, oStride, wStride,
 				fStride, &part)
 		}
 	}

@@ -29,18 +29,18 @@ func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b
 	panic(unreachable)
 }
 func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
-func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	panic(unreachable)
 }
 func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
 func softcapSIMD(s *float32, n int, limit, factor float32)        { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {
 	panic(unreachable)
 }
-func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	panic(unreachable)
 }
 func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64) { panic(unreachable) }
@@ -54,16 +54,8 @@ func sumExpSIMD(x *float32, n int, top float32) float32                   { pani
 
 // Kernels over fewer bits.
 
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
-	panic(unreachable)
-}
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
-	panic(unreachable)
-}
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout) {
+func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
+	pStride int, b *panelLayout) {
 	panic(unreachable)
 }
 func widenF16SIMD(dst *float32, v *byte, n int)                { panic(unreachable) }
@@ -78,11 +70,11 @@ func rotateStep(x *float32, n, block int, factor float32)      { panic(unreachab
 
 // Kernels in integers.
 
-func scoreInt8SIMD(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateInt8SIMD(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	panic(unreachable)
 }

@@ -2,6 +2,8 @@
 
 package attn
 
+import "github.com/seed-1415985d/attn/internal/operand"
+
 // The kernels that only amd64 has: chooseKernels never chooses them elsewhere.
 
 const onlyAMD64 = "attn: this kernel exists on amd64 only"
@@ -27,3 +29,19 @@ func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool) {
 	panic(onlyAMD64)
 }
+
+// transposesTyped reports whether there are kernels of transposeHalves and transposeGroups.
+func transposesTyped() bool { return false }
+
+// transposeFloatsStep transposes squares as keys are packed, a call for each.
+func transposeFloatsStep(dst, k *float32, stride, squares, panels int) {
+	for p := range panels {
+		for j := range squares {
+			to, from := operand.At(dst, (p*Block+j*panel)*panel), operand.At(k, p*panel*panel+j*stride)
+			packKeysSIMD(to, from, panel, panel, panel, false)
+		}
+	}
+}
+
+func transposeHalvesSIMD(dst, k *uint16, stride, squares, panels int) { panic(onlyAMD64) }
+func transposeGroupsSIMD(dst, k *byte, stride, groups int)            { panic(onlyAMD64) }

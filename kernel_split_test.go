@@ -63,7 +63,7 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 		packKeys(packed, k, d, keys, d)
 		packKeysGeneric(packedWant, k, d, keys, d)
 		s, sWant := c.output(rows * Block)
-		score(s, q, packedWant, rows, d, panels)
+		scorePrefetch(s, q, packedWant, rows, d, panels, nil)
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
 		if d <= inPlaceDim {
 			inPlace, inPlaceWant := c.output(rows * Block)
@@ -165,7 +165,7 @@ func BenchmarkLongestCall(b *testing.B) {
 		name string
 		call func()
 	}{
-		{"score", func() { score(y, x, x, 12, d, Block/panel) }},
+		{"score", func() { scorePrefetch(y, x, x, 12, d, Block/panel, nil) }},
 		{"score_rows", func() {
 			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block,
 				callInPlaceProducts/inPlaceRows/Block, Block, nil)

@@ -2,8 +2,10 @@
 
 package attn
 
-// Stubs of the assembly kernels. The dispatchers in kernel.go have checked all
-// lengths; pointers are to the first element and every count is at least 1.
+// Stubs of the kernels that each architecture's assembly has: their names end in SIMD. Those of one
+// architecture are in its file, and names that end in Step there choose between kernels. Whoever
+// calls them has checked all lengths; pointers are to the first element and every count is at
+// least 1.
 
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
 //
@@ -114,3 +116,71 @@ func expSumSIMD(dst, x *float32, n int, top float32) float32
 //
 //go:noescape
 func sumExpSIMD(x *float32, n int, top float32) float32
+
+// Over fewer bits.
+
+// accumulateF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric of
+// F16.
+//
+//go:noescape
+func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// accumulateBF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric of
+// BF16.
+//
+//go:noescape
+func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// accumulateI8SIMD adds weighted values to the output. It works like accumulateTypedGeneric of I8.
+//
+//go:noescape
+func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// widenF16SIMD widens n elements, whole panels of them. It works like widenGeneric of F16.
+//
+//go:noescape
+func widenF16SIMD(dst *float32, v *byte, n int)
+
+// widenBF16SIMD widens n elements, whole panels of them. It works like widenGeneric of BF16.
+//
+//go:noescape
+func widenBF16SIMD(dst *float32, v *byte, n int)
+
+// widenI8SIMD widens the steps of a panel. It works like widenGeneric of I8.
+//
+//go:noescape
+func widenI8SIMD(dst *float32, v *byte, steps, stride int)
+
+// narrowF16SIMD rounds to half precision. It works like narrowGeneric of F16.
+//
+//go:noescape
+func narrowF16SIMD(dst *uint16, x *float32, n int)
+
+// narrowBF16SIMD rounds to the upper half of a float32. It works like narrowGeneric of BF16.
+//
+//go:noescape
+func narrowBF16SIMD(dst *uint16, x *float32, n int)
+
+// largestSIMD is the largest magnitude. It works like largestGeneric.
+//
+//go:noescape
+func largestSIMD(x *float32, n int) float32
+
+// quantizeSIMD rounds multiples of a scale. It works like quantizeGeneric of a scale that is not 0.
+//
+//go:noescape
+func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
+
+// scaleColumnsSIMD multiplies each column by a factor. It works like scaleColumnsGeneric.
+//
+//go:noescape
+func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
+
+// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
+//
+//go:noescape
+func rotateSIMD(x *float32, n, block int, factor float32)

@@ -43,14 +43,7 @@ func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, 
 	if alpha != nil {
 		a = &alpha[0]
 	}
-	switch t {
-	case F16:
-		accumulateF16SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	case BF16:
-		accumulateBF16SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	case I8:
-		accumulateI8SIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	}
+	accumulateTypedStep(t, &o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
 // splitTyped takes fewer columns at a time, and of these fewer rows.
@@ -122,12 +115,11 @@ func narrow(t Format, dst []uint16, x []float32) {
 		narrowGeneric(t, dst, x)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
-		n := min(len(x)-from, callElements)
+	for from, to := range pieces(len(x), callElements) {
 		if t == F16 {
-			narrowF16SIMD(&dst[from], &x[from], n)
+			narrowF16SIMD(&dst[from], &x[from], to-from)
 		} else {
-			narrowBF16SIMD(&dst[from], &x[from], n)
+			narrowBF16SIMD(&dst[from], &x[from], to-from)
 		}
 	}
 }
@@ -139,8 +131,8 @@ func largest(x []float32) float32 {
 		return largestGeneric(x)
 	}
 	top := float32(0)
-	for from := 0; from < len(x); from += callElements {
-		e := largestSIMD(&x[from], min(len(x)-from, callElements))
+	for from, to := range pieces(len(x), callElements) {
+		e := largestSIMD(&x[from], to-from)
 		if e != e {
 			return e
 		}
@@ -175,8 +167,8 @@ func quantize(dst []int8, x []float32, scale float32) {
 		quantizeGeneric(dst, x, scale)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
-		quantizeSIMD(&dst[from], &x[from], min(len(x)-from, callElements), scale)
+	for from, to := range pieces(len(x), callElements) {
+		quantizeSIMD(&dst[from], &x[from], to-from, scale)
 	}
 }
 
@@ -200,10 +192,9 @@ func rotate(x []float32, rows, stride, n, block int) {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
-	step := callElements / block * block
 	for r := range rows {
-		for c := 0; c < n; c += step {
-			rotateStep(&x[r*stride+c], min(step, n-c), block, rotateFactor(block))
+		for c, to := range pieces(n, callElements/block*block) {
+			rotateStep(&x[r*stride+c], to-c, block, rotateFactor(block))
 		}
 	}
 }

@@ -91,23 +91,3 @@ func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
 	}
 	return nil
 }
-
-// floatKeys is the keys of a part that score reads as float32 in panels.
-func (w *scratch) floatKeys(p *plan, b *part) []float32 {
-	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
-	}
-	return w.k
-}
-
-// floatValues is the values of a part that accumulate reads as float32. (Those in place are the
-// caller's: kept in w, they would escape to the heap.)
-func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
-	switch {
-	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place+p.packed.keyBytes:][:p.packed.block-p.packed.keyBytes])
-	case p.valuesInPlace(c):
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
-	}
-	return w.v
-}

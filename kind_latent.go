@@ -33,7 +33,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	if (latentKind{}).widened(p, c, b.equal) {
-		turnFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
+		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 		return
 	}
 	keys, _ := p.packed.keys(p.packed.data[b.place:])
@@ -44,9 +44,9 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
 	if p.packed.bytes == 2 {
-		turnHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
+		transposeHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
 	} else {
-		turnGroups(to, keys, p.d, channels, cols, n)
+		transposeGroups(to, keys, p.d, channels, cols, n)
 	}
 }
 
@@ -79,7 +79,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 		layout.cols = roundUp(channels, panel)
 		if size == 4 {
 			layout.cols = roundUp(channels, 8)
-			turnFloats(w.v, elements[float32](keys), p.d, channels, n)
+			transposeFloats(w.v, elements[float32](keys), p.d, channels, n)
 			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
 			continue
 		}

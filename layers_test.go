@@ -20,14 +20,15 @@ var layerTable = []layers.Layer{
 		vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
+	{Name: "engine", Files: `chunk prefix_group span few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
-	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split kernel_variants
-		kernel_prefetch kernel_turn kernel_turn_amd64 kernel_turn_noavx
-		kernel_int8 kernel_int8_amd64 kernel_int8_generic integer_rows
-		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_amd64
-		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx kernel_generate`},
+	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split
+		kernel_variants
+		kernel_prefetch kernel_transpose
+		kernel_int8 kernel_int8_generic integer_rows
+		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_int8_amd64 kernel_amd64
+		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "tuning", Files: "tuning"},
 	{Name: "types", Files: "view options format errors file_header"},
 }

@@ -82,4 +82,6 @@ func (p *program) constantTable() {
 		}
 	}
 	p.Line("GLOBL constants<>(SB), RODATA|NOPTR, $%d", vector*len(p.table))
+	p.Line("DATA zeros<>+0(SB)/4, $0")
+	p.Line("GLOBL %s, RODATA|NOPTR, $%d", zeros, zeroBytes)
 }

@@ -34,6 +34,9 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 	if err := generate.Greppable(text, "."); err != nil {
 		t.Error(err)
 	}
+	if err := generate.Twins(text, ".."); err != nil {
+		t.Error(err)
+	}
 }
 
 // The sizes that the generator repeats are those of the package.

@@ -33,7 +33,7 @@ func (p *program) alibi() {
 func (p *program) addBias() {
 	const at, bias, n, visible, shift, bits = R0, R1, R2, R3, R4, R5
 	const negInf, u = Vec(16), Vec(17)
-	p.kernel("addBiasRowSIMD", 0, "s bias n u:float32", "visible")
+	p.kernelLike("addBiasGeneric", "addBiasRowSIMD", 0, "s bias n u:float32", "visible")
 	p.arg("s", at)
 	p.arg("bias", bias)
 	p.arg("n", n)
@@ -77,7 +77,7 @@ func (p *program) addBias() {
 // meet in a bit, so nothing is carried.
 func (p *program) maskBits() {
 	const mask, n, visible, shift, bits, gather = R0, R1, R2, R3, R4, R5
-	p.kernel("maskRowSIMD", 0, "mask n", "visible")
+	p.kernelLike("maskKeysGeneric", "maskRowSIMD", 0, "mask n", "visible")
 	p.arg("mask", mask)
 	p.arg("n", n)
 	p.MovImm(visible, 0)

@@ -7,7 +7,7 @@ import . "github.com/seed-1415985d/attn/asm/internal/neon"
 func (p *program) rotate() {
 	const x, n, size, at = R0, R1, R2, R3
 	const factor, odd, high = Vec(16), Vec(17), Vec(18)
-	p.kernel("rotateStep", 0, "x n block factor:float32", "")
+	p.kernel("rotateSIMD", 0, "x n block factor:float32", "")
 	p.arg("x", x)
 	p.arg("n", n)
 	p.arg("block", size)

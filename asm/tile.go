@@ -37,8 +37,8 @@ const (
 	aFirst      = R10 // a at the first row
 	rows        = R11 // all rows
 	left        = R12 // rows left in the panel
-	alpha       = R13 // alpha of the tile's first row, noAlpha or overwriteOutputs
-	alphaFirst  = R14 // alpha of the first row, noAlpha or overwriteOutputs
+	alpha       = R13 // alpha of the tile's first row, 0 or overwriteOutputs
+	alphaFirst  = R14 // alpha of the first row, 0 or overwriteOutputs
 	count       = R15 // steps left
 	moving      = R16 // a moving pointer: rows of c or alpha
 	b0          = R19 // moving through up to 4 panels of b: R19 to R22
@@ -46,10 +46,14 @@ const (
 	half        = R26 // are there 8 columns after the last panel?
 )
 
-// What is in the place of the pointer to alpha, where there is none to follow.
+// overwriteOutputs is in the place of the pointer to alpha where outputs begin with 0. Where they
+// begin as they are, that is 0.
+const overwriteOutputs = 1
+
+// zeros is a row of outputs that begin with 0: the columns of four panels.
 const (
-	noAlpha          = 0 // begin with c
-	overwriteOutputs = 1 // begin with 0
+	zeros     = "zeros<>(SB)"
+	zeroBytes = 4 * panelBytes
 )
 
 // tileA is the general register that moves through row r of a; with n panels of
@@ -90,7 +94,6 @@ func (p *program) score() {
 	p.LslImm(aStride, steps, 2)
 	p.MovImm(bStride, panelBytes)
 	p.LslImm(panelStride, steps, 6)
-	p.MovImm(half, 0)
 	t := tileKernel{program: p, sizes: []int{6, 5, 4, 3, 2, 1}}
 	t.emit()
 }
@@ -148,6 +151,10 @@ func (t *tileKernel) emit() {
 		}
 	}
 	t.panelLoop("panel", panel/lanes)
+	if !t.accumulates { // keys are whole panels
+		t.Ret()
+		return
+	}
 	t.Comment("The last 8 columns, if their number is odd.")
 	t.Cbz(half, "done")
 	t.MovImm(half, 0)
@@ -197,7 +204,7 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 	for _, r := range t.sizes {
 		t.Label(fmt.Sprintf("%s%d", name, r))
 		t.tile(r, 1, vecs)
-		if !t.accumulates && vecs == panel/lanes {
+		if !t.accumulates {
 			t.prefetchDue(r)
 		}
 		t.nextRows(r)

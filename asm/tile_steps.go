@@ -37,17 +37,22 @@ func (t *tileKernel) begin(r, vecs int) {
 		t.zero(r * vecs)
 		return
 	}
-	keep, overwrite, ready := t.label("keep"), t.label("overwrite"), t.label("ready")
-	t.CmpImm(alpha, overwriteOutputs)
-	t.Bcond(EQ, overwrite)
+	used, ready := t.label("used"), t.label("ready")
+	step := count
 	t.Mov(moving, cTile)
+	t.Mov(step, cStride)
+	t.CmpImm(alpha, overwriteOutputs)
+	t.Bcond(NE, used)
+	t.Address(moving, zeros)
+	t.MovImm(step, 0)
+	t.Label(used)
 	for i := range r {
 		t.transfer(i, vecs, t.LdpQ)
 		if i < r-1 {
-			t.Add(moving, moving, cStride)
+			t.Add(moving, moving, step)
 		}
 	}
-	t.Cbz(alpha, keep)
+	t.Bcond(LE, ready)
 	t.Comment("o·alpha")
 	t.Mov(moving, alpha)
 	for i := range r {
@@ -56,10 +61,6 @@ func (t *tileKernel) begin(r, vecs int) {
 			t.Fmul(acc(i, v, vecs), acc(i, v, vecs), bLow)
 		}
 	}
-	t.Label(keep)
-	t.B(ready)
-	t.Label(overwrite)
-	t.zero(r * vecs)
 	t.Label(ready)
 }
 

@@ -17,8 +17,8 @@ import (
 
 // int8Kernels emits everything in integers.
 func int8Kernels() {
-	int8Kernel("scoreInt8AVX2", int8AVX2, scoreInt8)
-	int8Kernel("accumulateInt8AVX2", int8AVX2, accumulateInt8)
+	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
+	int8Kernel("accumulateInt8SIMD", int8AVX2, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
 	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
@@ -47,23 +47,26 @@ const (
 type int8Set struct {
 	wide   bool // 16 lanes
 	vnni   bool // multiply and add are one instruction
-	groups []typedGroup
+	groups []tileGroup
 }
 
+// Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
+// then.
 var (
-	int8AVX2   = int8Set{groups: []typedGroup{{2, 1, 1, 1}, {1, 4, 1, 4}, {1, manyRows, 1, 4}}}
-	int8AVX512 = int8Set{wide: true,
-		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 10}, {1, manyRows, 1, 10}}}
-	int8VNNI = int8Set{wide: true, vnni: true,
-		groups: []typedGroup{{4, 4, 1, 4}, {2, 9, 1, 9}, {2, manyRows, 1, 12}, {1, manyRows, 1, 12}}}
+	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
+		{1, manyRows, sizesTo(1, 4), 4}}}
+	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
+	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in
 // memory, which is panel by panel of keys and of a matrix, and rows of 8 panels of values.
-var int8InOrder = map[int8Operation]typedGroup{
-	scoreInt8:      {1, 4, 1, 4},
-	accumulateInt8: {8, 2, 1, 2},
-	multiplyInt8:   {4, 4, 1, 4},
+var int8InOrder = map[int8Operation]tileGroup{
+	scoreInt8:      {1, 4, sizesTo(1, 4), 4},
+	accumulateInt8: {8, 2, sizesTo(1, 2), 2},
+	multiplyInt8:   {4, 4, sizesTo(1, 4), 4},
 }
 
 // int8Program emits one kernel.
@@ -74,18 +77,21 @@ type int8Program struct {
 	vecs, size int  // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
 	n          int  // panels of the tile at hand
-	prefetches bool // the tile reads b from memory, and requests what comes later, line by line
+	prefetches bool // the tile may read b from memory, and requests what comes later, line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
 	rows, rest, steps         Mem // all rows, those left in this group; groups of four steps
 	aStride, cStride, fStride Mem // bytes between rows
+	outputs                   beginning
 	// of the first row and of the tile's; in scores f are the keys' scales
-	alpha, alphaAt, f, fAt, starts, startsAt Mem
-	overwrite, request                       Mem // the next address that few rows prefetch
+	f, fAt, starts, startsAt Mem
+	request                  Mem // the next address that few rows prefetch, or 0
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
 var int8Request, int8Fifth = a9, a6
+
+var int8TileRows = b0 // after a tile: its rows
 
 func int8Kernel(name string, set int8Set, operation int8Operation) {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
@@ -94,15 +100,18 @@ func int8Kernel(name string, set int8Set, operation int8Operation) {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
 	TEXT(name, noSplit, p.signature())
-	stackSlots(&p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest, &p.steps, &p.aStride,
-		&p.cStride, &p.fStride, &p.alpha, &p.alphaAt, &p.f, &p.fAt, &p.starts, &p.startsAt, &p.overwrite,
-		&p.request)
+	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
+		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
+		&p.request)...)
 	p.arguments()
 	groups := set.groups
 	if set.wide {
-		groups = append([]typedGroup{int8InOrder[operation]}, groups...)
+		groups = append([]tileGroup{int8InOrder[operation]}, groups...)
 	}
-	for _, g := range groups {
+	for _, g := range takenGroups(groups) {
+		if last := len(g.sizes) - 1; g.panels == 1 && operation != accumulateInt8 && g.sizes[last] > 8 {
+			g.sizes = g.sizes[:last]
+		}
 		p.group(g)
 	}
 	VZEROUPPER()
@@ -145,17 +154,18 @@ func (p *int8Program) arguments() {
 		MOVQ(I32(blockBytes), p.cStride)
 		MOVQ(I32(4), p.fStride) // of starts
 	} else {
-		if p.operation == accumulateInt8 {
-			spill("alpha", p.alpha)
-		}
 		spill("oStride", p.cStride)
 		SHLQ(Imm(2), p.cStride)
 		spill("fStride", p.fStride)
 		SHLQ(Imm(2), p.fStride)
 	}
 	Load(Param("b"), b0)
-	MOVBQZX(field(b0, "panelLayout.overwrite"), a0)
-	MOVQ(a0, p.overwrite)
+	switch p.operation {
+	case accumulateInt8:
+		p.outputs.arguments(b0, a0)
+	case multiplyInt8:
+		p.outputs.from(b0, a0)
+	}
 	MOVQ(hint(b0, "panelLayout", "prefetchOne"), a0)
 	ADDQ(p.b, a0)
 	MOVQ(a0, p.request)
@@ -171,8 +181,8 @@ func (p *int8Program) arguments() {
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
-func (p *int8Program) group(g typedGroup) {
-	p.n, p.prefetches = g.panels, g.upTo < manyRows
+func (p *int8Program) group(g tileGroup) {
+	p.n = g.panels
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -186,7 +196,7 @@ func (p *int8Program) group(g typedGroup) {
 	MOVQ(p.a, aPtr)
 	move(p.rows, p.rest)
 	if p.operation == accumulateInt8 {
-		move(p.alpha, p.alphaAt)
+		p.outputs.restart()
 	}
 	if p.operation != scoreInt8 {
 		move(p.f, p.fAt)
@@ -195,13 +205,22 @@ func (p *int8Program) group(g typedGroup) {
 		move(p.starts, p.startsAt)
 	}
 	Label(tiles)
-	p.choose(name, next, g)
-	for r := g.most; r >= g.least; r-- {
-		Label(avx512Label(name+"Rows", r))
+	p.tileOperands(g)
+	MOVQ(p.rest, a3)
+	rows := func(r int) string { return tileLabel(name+"Rows", r) }
+	g.sizes.choose(a3, rows, next)
+	for _, r := range g.sizes {
+		p.prefetches = r <= g.prefetches
+		Label(rows(r))
 		p.tile(r)
-		SUBQ(imm(r), p.rest)
-		JMP(LabelRef(tiles))
+		MOVQ(U32(r), int8TileRows)
+		JMP(LabelRef(name + "Done"))
 	}
+	Label(name + "Done")
+	SUBQ(int8TileRows, p.rest)
+	JE(LabelRef(next))
+	p.nextRows(int8TileRows)
+	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), p.c)
 	if p.operation == scoreInt8 {
@@ -214,29 +233,9 @@ func (p *int8Program) group(g typedGroup) {
 	Label(end)
 }
 
-// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in
-// two equal ones.
-func (p *int8Program) choose(name, next string, g typedGroup) {
-	MOVQ(p.rest, count)
-	to := func(least, rows int) {
-		CMPQ(count, imm(least))
-		JGE(LabelRef(avx512Label(name+"Rows", rows)))
-	}
-	for rows := g.most; 2*rows-1 > g.most; rows-- {
-		to(2*rows-1, rows)
-	}
-	for rows := g.most; rows >= g.least; rows-- {
-		to(rows, rows)
-	}
-	JMP(LabelRef(next))
-}
-
-// tile computes r rows × p.n panels and moves on by these rows.
-func (p *int8Program) tile(r int) {
-	Commentf("%d rows × %d columns.", r, p.n*panel)
-	p.begin(r)
+// tileOperands points at what any tile of a group begins with.
+func (p *int8Program) tileOperands(g tileGroup) {
 	MOVQ(p.aStride, aStride)
-	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.b, b0)
 	if p.n >= 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
@@ -244,9 +243,20 @@ func (p *int8Program) tile(r int) {
 	if p.n == 8 {
 		LEAQ(Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 4}, int8Fifth)
 	}
-	if p.prefetches {
-		MOVQ(p.request, int8Request)
+	if g.prefetches > 0 {
+		p.startPrefetching(g)
 	}
+	if p.bytes {
+		MOVQ(p.startsAt, a0)
+		MOVQ(p.fStride, count)
+	}
+}
+
+// tile computes r rows × p.n panels and moves on by these rows.
+func (p *int8Program) tile(r int) {
+	Commentf("%d rows × %d columns.", r, p.n*panel)
+	p.begin(r)
+	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
 	loop := unique("group")
 	Label(loop)
@@ -274,7 +284,19 @@ func (p *int8Program) tile(r int) {
 	} else {
 		p.addOutputs(r)
 	}
-	p.nextRows(r)
+}
+
+// startPrefetching: calls of more rows than wait for memory prefetch what is here.
+func (p *int8Program) startPrefetching(g tileGroup) {
+	MOVQ(p.request, int8Request)
+	if g.prefetches >= g.upTo {
+		return
+	}
+	few := unique("few")
+	CMPQ(p.rows, imm(g.prefetches))
+	JLE(LabelRef(few))
+	MOVQ(p.b, int8Request)
+	Label(few)
 }
 
 // groupBytes is how much of a row meets a group of four steps.
@@ -293,8 +315,6 @@ func (p *int8Program) begin(r int) {
 		}
 		return
 	}
-	MOVQ(p.startsAt, a0)
-	MOVQ(p.fStride, count)
 	for i := range r {
 		row := p.regs[i*p.n*p.vecs:][:p.n*p.vecs]
 		VPBROADCASTD(Mem{Base: a0}, row[0])
@@ -426,16 +446,11 @@ func (p *int8Program) panel(x int) Mem {
 	return Mem{Base: b0, Index: avx512PanelStride, Scale: uint8(x)}
 }
 
-// pointAtOutputs sets the row pointers for r rows of c.
-func (p *int8Program) pointAtOutputs(r int) {
+// storeScores multiplies sums by the scales of keys.
+func (p *int8Program) storeScores(r int) {
 	MOVQ(p.cStride, aStride)
 	MOVQ(p.cRow, cPtr)
 	pointAtRows(cPtr, aStride, r)
-}
-
-// storeScores multiplies sums by the scales of keys.
-func (p *int8Program) storeScores(r int) {
-	p.pointAtOutputs(r)
 	MOVQ(p.f, count)
 	scales := p.regs[r*p.n*p.vecs]
 	for x := range p.n {
@@ -453,64 +468,57 @@ func (p *int8Program) storeScores(r int) {
 
 // addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0; multiplyInt8 has no alpha.
 func (p *int8Program) addOutputs(r int) {
-	p.pointAtOutputs(r)
+	from, fromStep, f, fStep, alpha, cStep := a0, a3, a6, a9, b0, avx512Temp
 	free := p.regs[r*p.n*p.vecs:]
 	scale, start, factor := free[0], free[1], free[2]
-	plain, overwrite, end := unique("plain"), unique("overwrite"), unique("added")
-	each := func(begin func(i int), load func(c Mem)) {
-		MOVQ(p.fAt, count)
-		MOVQ(p.fStride, avx512Temp)
-		for i := range r {
-			VBROADCASTSS(Mem{Base: count}, scale)
-			ADDQ(avx512Temp, count)
-			begin(i)
-			for x := range p.n {
-				for v := range p.vecs {
-					c, sum := avx512Row(i, aStride, x*panelBytes+v*p.size), p.acc(i, x, v)
-					VCVTDQ2PS(sum, sum)
-					load(c)
-					VFMADD213PS(start, scale, sum)
-					VMOVUPS(sum, c)
-				}
-			}
-		}
-	}
-	CMPQ(p.overwrite, Imm(0))
-	JNE(LabelRef(overwrite))
+	MOVQ(p.cRow, cPtr)
+	MOVQ(p.cStride, cStep)
+	p.outputs.at(cPtr, cStep, from, fromStep)
+	MOVQ(p.fAt, f)
+	MOVQ(p.fStride, fStep)
 	if p.operation == accumulateInt8 {
-		MOVQ(p.alphaAt, b0)
-		TESTQ(b0, b0)
-		JE(LabelRef(plain))
-		each(func(i int) { VBROADCASTSS(Mem{Base: b0, Disp: 4 * i}, factor) },
-			func(c Mem) { VMULPS(c, factor, start) })
-		ADDQ(imm(4*r), p.alphaAt)
-		JMP(LabelRef(end))
+		MOVQ(p.outputs.alpha, alpha)
 	}
-	Label(plain)
-	each(func(int) {}, func(c Mem) { VMOVUPS(c, start) })
-	JMP(LabelRef(end))
-	Label(overwrite)
-	p.zero(start)
-	each(func(int) {}, func(Mem) {})
-	Label(end)
+	for i := range r {
+		VBROADCASTSS(Mem{Base: f}, scale)
+		ADDQ(fStep, f)
+		if p.operation == accumulateInt8 {
+			VBROADCASTSS(Mem{Base: alpha, Disp: 4 * i}, factor)
+		}
+		for at := range p.n * p.vecs {
+			begun, c, sum := Mem{Base: from, Disp: at * p.size}, Mem{Base: cPtr, Disp: at * p.size},
+				p.regs[i*p.n*p.vecs+at]
+			VCVTDQ2PS(sum, sum)
+			if p.operation == accumulateInt8 {
+				VMULPS(begun, factor, start)
+			} else {
+				VMOVUPS(begun, start)
+			}
+			VFMADD213PS(start, scale, sum)
+			VMOVUPS(sum, c)
+		}
+		ADDQ(fromStep, from)
+		ADDQ(cStep, cPtr)
+	}
+	MOVQ(cPtr, p.cRow)
+	MOVQ(f, p.fAt)
 }
 
-// nextRows moves on by r rows.
-func (p *int8Program) nextRows(r int) {
-	IMUL3Q(U32(uint32(r)), aStride, a0)
-	ADDQ(a0, p.cRow)
-	MOVQ(p.aStride, a0)
-	IMUL3Q(U32(uint32(r)), a0, a0)
-	ADDQ(a0, aPtr)
-	if p.operation == scoreInt8 && !p.bytes {
-		return
+// nextRows moves on by so many rows.
+func (p *int8Program) nextRows(rows reg.Register) {
+	by := func(step, to Op) {
+		MOVQ(step, a0)
+		IMULQ(rows, a0)
+		ADDQ(a0, to)
 	}
-	MOVQ(p.fStride, a0)
-	IMUL3Q(U32(uint32(r)), a0, a0)
-	if p.operation != scoreInt8 {
-		ADDQ(a0, p.fAt)
+	by(p.aStride, aPtr)
+	if p.operation == scoreInt8 {
+		by(p.cStride, p.cRow)
 	}
 	if p.bytes {
-		ADDQ(a0, p.startsAt)
+		by(p.fStride, p.startsAt)
+	}
+	if p.operation == accumulateInt8 {
+		p.outputs.advance(rows)
 	}
 }

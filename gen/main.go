@@ -8,8 +8,11 @@ package main
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 
@@ -50,8 +53,51 @@ func assembly(emit func()) ([]byte, error) {
 		return nil, err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
-	return append([]byte(header+"\n"), rest...), nil
+	rest = padding.ReplaceAll(rest, []byte("$1 "))
+	return append([]byte(header+"\n"), withTwins(rest)...), nil
 }
+
+// signature is Avo's comment above a kernel.
+var signature = regexp.MustCompile(`(?m)^// func (\w+)\(`)
+
+// withTwins says above each kernel which Go function it works like.
+func withTwins(text []byte) []byte {
+	return signature.ReplaceAllFunc(text, func(line []byte) []byte {
+		name := string(signature.FindSubmatch(line)[1])
+		return fmt.Appendf(nil, "// %s works like %s.\n%s", name, twin(name), line)
+	})
+}
+
+// twin is the Go function that a kernel works like: the generic one of its name, or one of twins.
+func twin(kernel string) string {
+	name := kernel
+	for _, ending := range []string{"SIMD", "AVX512", "VNNI"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	if t, ok := twins[name]; ok {
+		return t
+	}
+	return name + "Generic"
+}
+
+var twins = map[string]string{
+	"accumulateF16":     "accumulateTypedGeneric",
+	"accumulateBF16":    "accumulateTypedGeneric",
+	"accumulateI8":      "accumulateTypedGeneric",
+	"widenF16":          "widenGeneric",
+	"widenBF16":         "widenGeneric",
+	"widenI8":           "widenGeneric",
+	"narrowF16":         "narrowGeneric",
+	"narrowBF16":        "narrowGeneric",
+	"multiplyInt8":      "accumulateInt8Generic",
+	"softmaxInt8Masked": "softmaxInt8Generic",
+	"quantizeRows":      "quantizeToken",
+	"transposeFloats":   "transposeGeneric",
+	"transposeHalves":   "transposeGeneric",
+}
+
+// padding is what Avo writes after an instruction's name to align operands: a twelfth of the text.
+var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 
 // ordinaryKernels emits those over float32.
 func ordinaryKernels() {

@@ -40,6 +40,9 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if err := generate.Greppable(text, "."); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
+		if err := generate.Twins(text, ".."); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
@@ -80,8 +83,7 @@ func TestFailureLeavesFile(t *testing.T) {
 func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
 		"../kernel_layout.go": {"maximaLanes": lanes, "Block": block, "panel": panel,
-			"softmaxRows": softmaxRows},
-		"../kernel_variants.go": {"fusedRows": fusedRows, "fusedCols": fusedPanels * panel,
+			"softmaxRows": softmaxRows, "fusedRows": fusedRows, "fusedCols": fusedPanels * panel,
 			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
 		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
 		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},

@@ -20,14 +20,15 @@ func (q prefetchQueue) field(name string) Mem { return field(q.queue, "prefetchQ
 
 func (q prefetchQueue) ofRun(name string) Mem { return field(q.run, "prefetchRun."+name) }
 
-// prefetchDue prefetches the rows of the queue that are due after r rows of a panel.
-func prefetchDue(r int) {
+// prefetchDue prefetches the rows of the queue that are due after so many rows of a panel: a
+// constant, or a register other than a0.
+func prefetchDue(rows Op) {
 	row, found, line, end := unique("dueRow"), unique("dueFound"), unique("dueLine"), unique("dueEnd")
 	q := prefetchQueue{a0, b0}
 	Load(Param("next"), q.queue)
 	TESTQ(q.queue, q.queue)
 	JE(LabelRef(end))
-	SUBQ(imm(r), q.field("left"))
+	SUBQ(rows, q.field("left"))
 	JG(LabelRef(end))
 	Label(row)
 	MOVQ(q.field("cursor"), q.run)

@@ -101,7 +101,7 @@ func (k *scoreMaximaProgram) panelLoop() {
 	ADDQ(imm(maximaRows*vector), a0)
 	MOVQ(a0, k.end)
 	MOVQ(a0, k.seenEnd)
-	prefetchDue(maximaRows)
+	prefetchDue(imm(maximaRows))
 	SUBQ(imm(maximaRows), rows)
 	JNE(LabelRef("tile"))
 	ADDQ(imm(panelBytes), k.c)

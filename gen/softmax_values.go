@@ -299,12 +299,20 @@ func (k *softmaxValuesProgram) tiles() {
 // panel takes one panel of columns through all steps, and the next tiles beside them.
 func (k *softmaxValuesProgram) panel(name string, beside bool) {
 	k.begin()
-	MOVQ(I32(block/fusedSteps-1), stepGroups)
-	Label(name)
-	k.steps(fusedSteps, beside)
-	DECQ(stepGroups)
-	JNE(LabelRef(name))
-	k.steps(fusedSteps-lastSteps, beside)
+	if beside {
+		MOVQ(I32(block/fusedSteps-1), stepGroups)
+		Label(name)
+		k.steps(fusedSteps, true)
+		DECQ(stepGroups)
+		JNE(LabelRef(name))
+		k.steps(fusedSteps-lastSteps, true)
+	} else {
+		MOVQ(I32(block/lastSteps-1), stepGroups)
+		Label(name)
+		k.steps(lastSteps, false)
+		DECQ(stepGroups)
+		JNE(LabelRef(name))
+	}
 	lastStepsAndStore(fusedRows, 2, func(i, u int) Mem {
 		return Mem{Base: a0, Disp: i*blockBytes + 4*u}
 	})

@@ -23,18 +23,19 @@ import (
 
 // Registers by role.
 var (
-	cPtr    = reg.RDI // c at the tile's first row, current panel
-	aPtr    = reg.RSI // a at the tile's first row
-	bPtr    = reg.RDX // b at the current panel
-	cStride = reg.R8  // bytes between rows of c
-	aStride = reg.R9  // bytes between rows of a
-	bStride = reg.R10 // bytes between rows of b
-	steps   = reg.R11 // length of the chains
-	rows    = reg.R12 // rows left in the current panel
-	count   = reg.RCX // steps left
-	b0      = reg.RBX // moving through b
-	a0      = reg.RAX // moving through rows 0–2 of a
-	a3      = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
+	cPtr     = reg.RDI // c at the tile's first row, current panel
+	aPtr     = reg.RSI // a at the tile's first row
+	bPtr     = reg.RDX // b at the current panel
+	cStride  = reg.R8  // bytes between rows of c
+	aStride  = reg.R9  // bytes between rows of a
+	bStride  = reg.R10 // bytes between rows of b
+	steps    = reg.R11 // length of the chains
+	rows     = reg.R12 // rows left in the current panel
+	count    = reg.RCX // steps left
+	b0       = reg.RBX // moving through b
+	a0       = reg.RAX // moving through rows 0–2 of a
+	tileRows = b0      // after a tile: its rows
+	a3       = reg.R13 // moving through rows 3–5 of a; b's panel stride for several panels
 )
 
 // start says what the accumulators hold before the first step.
@@ -45,31 +46,24 @@ const (
 	fromAlpha              // c·alpha, c or 0
 )
 
-// What is in the place of the pointer to alpha, where there is none to follow.
-const (
-	noAlpha          = 0 // begin with c
-	overwriteOutputs = 1 // begin with 0
-)
-
 // tileProgram emits one kernel on the micro-kernel.
 type tileProgram struct {
 	name           string
 	start          start
 	prefetchesRows bool // groups of panels prefetch rows of the caller
 	paged          bool // tiles of few rows prefetch page by page
-	aheadTile      bool // the tile prefetches the panel after the current one
 	masked         bool // b counts as 0 where a has its sign bit set
 	unroll         int
 
 	// Stack slots.
-	alpha       Mem // pointer to the tile's first alpha, noAlpha or overwriteOutputs
-	firstAlpha  Mem // the same of the first row
+	outputs     beginning
 	panels      Mem // 16-column panels left
 	half        Mem // are there 8 more columns?
 	panelStride Mem // bytes between panels of b
 	c, a        Mem // first row of c in this panel, of a
 	rows        Mem // all rows
 	steps       Mem // the length of the chains, while its register is for prefetching
+	firstRound  Mem // steps of a first round that is not whole
 
 	// Stack slots of tile_prefetch.go.
 	request  Mem // the next address to prefetch if there is a prefetch pointer, else 0
@@ -120,6 +114,11 @@ func (t *tileProgram) emit() {
 		t.panelsSideBySide()
 	}
 	t.panelLoop("panel", panel/lanes)
+	if t.start == fromZero { // keys are whole panels
+		VZEROUPPER()
+		RET()
+		return
+	}
 	Comment("The last 8 columns, if their number is odd.")
 	CMPQ(t.half, Imm(0))
 	JE(LabelRef(t.label("done")))
@@ -197,15 +196,18 @@ func (t *tileProgram) panelGroup(name string, r, n int) {
 	t.touchLines(n)
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
-	MOVQ(t.firstAlpha, a0)
-	MOVQ(a0, t.alpha)
-	t.tile(r, n, panel/lanes)
+	if t.start == fromAlpha {
+		t.outputs.restart()
+	}
+	t.tileOperands()
+	asides := t.tile(r, n, panel/lanes)
 	ADDQ(imm(n*panelBytes), t.c)
 	MOVQ(t.panelStride, a0)
 	IMUL3Q(U32(n), a0, a0)
 	ADDQ(a0, bPtr)
 	SUBQ(imm(n), t.panels)
 	JMP(LabelRef(group))
+	asides()
 	Label(end)
 }
 
@@ -222,9 +224,11 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	MOVQ(t.rows, rows)
-	MOVQ(t.firstAlpha, a0)
-	MOVQ(a0, t.alpha)
+	if t.start == fromAlpha {
+		t.outputs.restart()
+	}
 	Label(t.label("%sRows", name))
+	t.tileOperands()
 	if t.masked {
 		t.choose(name, [][2]int{{2, 2}, {1, 1}})
 		t.rowTiles(name, []int{2, 1}, vecs)
@@ -260,50 +264,24 @@ func (t *tileProgram) choose(name string, pairs [][2]int) {
 func (t *tileProgram) rowTiles(name string, sizes []int, vecs int) {
 	for _, r := range sizes {
 		Label(t.label("%s%d", name, r))
-		t.tileOfPanel(r, vecs)
-		if t.start == fromAlpha {
-			t.advanceAlpha(r)
-		} else if vecs == panel/lanes {
-			prefetchDue(r)
-		}
-		SUBQ(imm(r), rows)
-		JMP(LabelRef(t.label("%sRows", name)))
+		asides := t.tile(r, 1, vecs)
+		MOVQ(U32(r), tileRows)
+		JMP(LabelRef(t.label("%sDone", name)))
+		asides()
 	}
-}
-
-func (t *tileProgram) advanceAlpha(r int) {
-	skip := t.unique("noAlpha")
-	CMPQ(t.firstAlpha, imm(overwriteOutputs))
-	JBE(LabelRef(skip))
-	ADDQ(imm(4*r), t.alpha)
-	Label(skip)
-}
-
-// tileOfPanel is a tile of one panel, in up to three forms: it prefetches the next panel, or page
-// by page, or as it always does. Calls of up to three rows take groups of panels instead.
-func (t *tileProgram) tileOfPanel(r, vecs int) {
-	if t.masked || r <= 3 || vecs < panel/lanes {
-		t.tile(r, 1, vecs)
-		return
+	Label(t.label("%sDone", name))
+	SUBQ(tileRows, rows)
+	if t.start == fromAlpha {
+		JE(LabelRef(t.label("%sNext", name)))
 	}
-	paged, done := t.unique("paged"), t.unique("done")
-	if t.prefetchesPanels(r) {
-		none := t.unique("notAhead")
-		CMPQ(t.ahead, Imm(0))
-		JE(LabelRef(none))
-		t.aheadTile = true
-		t.tile(r, 1, vecs)
-		t.aheadTile = false
-		JMP(LabelRef(done))
-		Label(none)
+	MOVQ(tileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
+	if t.start == fromAlpha {
+		t.outputs.advance(tileRows)
+	} else {
+		prefetchDue(tileRows)
 	}
-	CMPQ(t.request, Imm(0))
-	JNE(LabelRef(paged))
-	t.tile(r, 1, vecs)
-	JMP(LabelRef(done))
-	Label(paged)
-	t.paged = true
-	t.tile(r, 1, vecs)
-	t.paged = false
-	Label(done)
+	TESTQ(rows, rows)
+	JNE(LabelRef(t.label("%sRows", name)))
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -18,12 +16,14 @@ const (
 	avx512Vector = 4 * avx512Lanes // bytes
 )
 
-// avx512Tiles are the tiles, by the number of panels side by side, and the most rows of one.
-// None has less than fewestRows, nor have calls.
+// avx512Tiles are the tiles, by the number of panels side by side. None has less than fewestRows,
+// nor have calls.
 var avx512Tiles = []struct {
-	name            string
-	panels, maxRows int
-}{{"quad", 4, 6}, {"pair", 2, 12}, {"single", 1, 12}}
+	name   string
+	panels int
+	sizes  tileSizes
+}{{"quad", 4, sizesTo(fewestRows, 6)}, {"pair", 2, manyTiles(fewestRows)},
+	{"single", 1, manyTiles(fewestRows)}}
 
 const (
 	fewestRows = 2
@@ -44,6 +44,8 @@ var (
 	avx512PanelStride = reg.R8
 	a6                = reg.R12
 	a9                = reg.R11
+	avx512Temp2       = a6
+	avx512TileRows    = a9 // after a tile: its rows
 	b1                = a9 // moving through the second panel of b, in tiles of few rows
 )
 
@@ -58,7 +60,15 @@ var zmm = []reg.VecPhysical{
 	reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12,
 }
 
-const avx512Unroll = 4 // less is slower, more no faster
+// avx512Unroll is how many steps of a tile a round of its loop has: 2 are slower by 1 to 2 %, more
+// than 4 no faster. So tiles have 2 that only calls of few rows and the last rows take, unless they
+// are short.
+func avx512Unroll(r, n int) int {
+	if r*n >= 10 && (n == 4 && r < 6 || n == 2 && r < 7) {
+		return 2
+	}
+	return 4
+}
 
 const avx512B, avx512A = 24, 28 // indices of the first vector of b, and of the broadcast of a
 
@@ -66,23 +76,22 @@ const avx512B, avx512A = 24, 28 // indices of the first vector of b, and of the 
 type avx512Program struct {
 	start start
 
-	alpha, firstAlpha Mem // stack slots, as in tileProgram
-	panels, b         Mem // stack slots: panels left, the first of them
-	c, a              Mem // stack slots: first row of c in this panel, of a
-	cStride           Mem // stack slot: bytes between rows of c
-	rows, rest        Mem // stack slots: all rows, and those left in this panel
-	steps             Mem // stack slot: the length of the chains
-	// stack slot: the next address to prefetch if there is a prefetch pointer, else 0
-	request Mem
+	outputs    beginning
+	panels, b  Mem // stack slots: panels left, the first of them
+	c, a       Mem // stack slots: first row of c in this panel, of a
+	cStride    Mem // stack slot: bytes between rows of c
+	rows, rest Mem // stack slots: all rows, and those left in this panel
+	steps      Mem // stack slot: the length of the chains
+	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and what of it
+	// the tile at hand is to know
+	request, requestNow Mem
+	firstRound          Mem // stack slot: steps of the first round
 }
 
 func (w *avx512Program) frame() {
-	slots := []*Mem{&w.alpha, &w.firstAlpha, &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
-		&w.steps, &w.request}
-	f := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f.Offset(8 * i)
-	}
+	stackSlots(append(w.outputs.slots(), &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
+		&w.steps, &w.request, &w.requestNow,
+		&w.firstRound)...)
 }
 
 // avx512Row addresses row r of a tile through its pointers.
@@ -109,17 +118,21 @@ func pointAtRows(p, stride reg.Register, r int) {
 // emit writes the loops over panels and row tiles.
 func (w *avx512Program) emit() {
 	for _, t := range avx512Tiles {
-		w.panelLoop(t.name, t.panels, t.maxRows)
+		sizes := t.sizes
+		if t.panels == 1 && w.start == fromZero {
+			sizes = sizesTo(fewestRows, 8) // a last panel of keys
+		}
+		w.panelLoop(t.name, t.panels, sizes)
 	}
 	VZEROUPPER()
 	RET()
 }
 
 // panelLoop walks over the panels, n at a time.
-func (w *avx512Program) panelLoop(name string, n, maxRows int) {
+func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	end := name + "End"
 	if n == 4 {
-		w.unlessQuads(end, maxRows)
+		w.unlessQuads(end, sizes[len(sizes)-1])
 	}
 	Label(name)
 	CMPQ(w.panels, imm(n))
@@ -128,17 +141,30 @@ func (w *avx512Program) panelLoop(name string, n, maxRows int) {
 	MOVQ(w.a, aPtr)
 	MOVQ(w.rows, count)
 	MOVQ(count, w.rest)
-	MOVQ(w.firstAlpha, a0)
-	MOVQ(a0, w.alpha)
-	Label(name + "Rows")
-	MOVQ(w.rest, count)
-	w.choose(name, maxRows)
-	for r := maxRows; r >= fewestRows; r-- {
-		Label(avx512Label(name, r))
-		w.tile(r, n)
-		SUBQ(imm(r), w.rest)
-		JMP(LabelRef(name + "Rows"))
+	if n > 1 {
+		move(w.request, w.requestNow)
 	}
+	if w.start == fromAlpha {
+		w.outputs.restart()
+	}
+	Label(name + "Rows")
+	w.tileOperands(n)
+	MOVQ(w.rest, avx512Temp2)
+	rows := func(r int) string { return tileLabel(name, r) }
+	sizes.choose(avx512Temp2, rows, name+"Next")
+	for _, r := range sizes {
+		Label(rows(r))
+		asides := w.tile(r, n)
+		MOVQ(U32(r), avx512TileRows)
+		JMP(LabelRef(name + "Done"))
+		asides()
+	}
+	Label(name + "Done")
+	if n > 1 {
+		w.endPrefetching()
+	}
+	w.nextRows(n, name+"Next")
+	JMP(LabelRef(name + "Rows"))
 	Label(name + "Next")
 	ADDQ(imm(n*avx512Vector), w.c)
 	IMUL3Q(U32(uint32(n)), avx512PanelStride, a0)
@@ -160,90 +186,104 @@ func (w *avx512Program) unlessQuads(to string, maxRows int) {
 	Label(quads)
 }
 
-func avx512Label(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
-
-// choose jumps to the tile for the rows that are left. What is less than two tiles is
-// divided in two equal ones, so that none has too few chains.
-func (w *avx512Program) choose(name string, maxRows int) {
-	to := func(least, rows int) {
-		CMPQ(count, imm(least))
-		JGE(LabelRef(avx512Label(name, rows)))
+// nextRows moves aPtr and alpha on by the rows of a tile of n panels, or goes to end after the last
+// tile.
+func (w *avx512Program) nextRows(n int, end string) {
+	if w.start == fromZero {
+		IMUL3Q(U32(n), avx512TileRows, a6)
+		prefetchDue(a6)
 	}
-	to(2*maxRows-1, maxRows)
-	for rows := maxRows - 1; 2*rows-1 > maxRows; rows-- {
-		to(2*rows-1, rows)
+	SUBQ(avx512TileRows, w.rest)
+	JE(LabelRef(end))
+	MOVQ(avx512TileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
+	if w.start == fromAlpha {
+		w.outputs.advance(avx512TileRows)
 	}
-	for rows := maxRows; rows >= fewestRows; rows-- {
-		to(rows, rows)
-	}
-	JMP(LabelRef(name + "Next"))
 }
 
-// tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
-func (w *avx512Program) tile(r, n int) {
-	Commentf("%d rows × %d columns.", r, n*panel)
-	w.begin(r, n)
-	pointAtRows(aPtr, aStride, r)
+// tileOperands points at what any tile of n panels begins with.
+func (w *avx512Program) tileOperands(n int) {
 	MOVQ(w.b, b0)
 	if n == 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, b1)
 	}
-	MOVQ(w.steps, count)
-	loop, tail, one, end := unique("loop"), unique("tail"), unique("one"), unique("end")
-	SUBQ(imm(avx512Unroll), count)
-	JL(LabelRef(tail))
-	if n > 1 {
-		w.prefetchingLoop(r, n, loop, tail)
-	}
-	Label(loop)
-	for u := range avx512Unroll {
-		w.step(r, n, 4*u)
-	}
-	w.advance(r, avx512Unroll)
-	SUBQ(imm(avx512Unroll), count)
-	JGE(LabelRef(loop))
-	Label(tail)
-	ADDQ(imm(avx512Unroll), count)
-	JE(LabelRef(end))
-	Label(one)
-	w.step(r, n, 0)
-	w.advance(r, 1)
-	DECQ(count)
-	JNE(LabelRef(one))
-	Label(end)
-	w.store(r, n)
-	IMUL3Q(U32(uint32(r)), avx512Temp, avx512Temp)
-	ADDQ(avx512Temp, cPtr)
-	IMUL3Q(U32(uint32(r)), aStride, avx512Temp)
-	ADDQ(avx512Temp, aPtr)
 	if w.start == fromAlpha {
-		w.advanceAlpha(r)
-	} else {
-		prefetchDue(r * n)
+		w.outputs.at(cPtr, w.cStride, beginFrom, avx512Temp)
+		MOVQ(w.outputs.alpha, beginAlpha)
 	}
 }
 
-// prefetchingLoop is the loop over steps that prefetches a line for every one it reads. Only the
-// first tile reads them from memory; the others go to loop.
-func (w *avx512Program) prefetchingLoop(r, n int, loop, tail string) {
-	prefetching := unique("prefetching")
-	MOVQ(w.rest, avx512Temp)
-	CMPQ(avx512Temp, w.rows)
-	JNE(LabelRef(loop))
-	MOVQ(w.request, avx512Temp)
-	TESTQ(avx512Temp, avx512Temp)
-	JE(LabelRef(loop))
-	Label(prefetching)
-	for u := range avx512Unroll {
-		prefetchPages(avx512Temp, n*u, n)
+// tile computes r rows × n panels and moves cPtr on. It returns what emits the code beside it.
+func (w *avx512Program) tile(r, n int) (asides func()) {
+	Commentf("%d rows × %d columns.", r, n*panel)
+	w.begin(r, n)
+	pointAtRows(aPtr, aStride, r)
+	name, unroll := unique("loop"), avx512Unroll(r, n)
+	MOVQ(w.steps, count)
+	TESTQ(U32(unroll-1), count)
+	JNE(LabelRef(name + "Part"))
+	if n > 1 {
+		MOVQ(w.requestNow, avx512Temp)
+	}
+	Label(name)
+	for u := range unroll {
+		if u > 0 {
+			Label(tileLabel(name+"Step", u))
+		}
+		if n > 1 {
+			TESTQ(avx512Temp, avx512Temp)
+			JNE(LabelRef(tileLabel(name+"Request", u)))
+			Label(tileLabel(name+"Requested", u))
+		}
 		w.step(r, n, 4*u)
 	}
-	nextRequests(avx512Temp, n*avx512Unroll)
-	w.advance(r, avx512Unroll)
-	SUBQ(imm(avx512Unroll), count)
-	JGE(LabelRef(prefetching))
+	w.advance(r, unroll)
+	SUBQ(imm(unroll), count)
+	JG(LabelRef(name))
+	w.store(r, n)
+	return func() {
+		w.part(r, n, name)
+		if n > 1 {
+			w.requests(n, unroll, name)
+		}
+	}
+}
+
+// part goes into the midst of a round of steps: the first one has the steps that are not whole
+// rounds.
+func (w *avx512Program) part(r, n int, name string) {
+	Label(name + "Part")
+	partOfRound(avx512Unroll(r, n), avx512RowPointers[:(r+2)/3], avx512Temp, w.firstRound, func() {
+		if n > 1 {
+			MOVQ(w.requestNow, avx512Temp)
+		}
+	}, func(u int) string { return tileLabel(name+"Step", u) })
+}
+
+// endPrefetching keeps the next address to prefetch. Only the first tile reads steps from memory,
+// and prefetches.
+func (w *avx512Program) endPrefetching() {
+	none := unique("noneRequested")
+	TESTQ(avx512Temp, avx512Temp)
+	JE(LabelRef(none))
 	MOVQ(avx512Temp, w.request)
-	JMP(LabelRef(tail))
+	MOVQ(I32(0), w.requestNow)
+	Label(none)
+}
+
+// requests prefetches a line for every one that a step reads. It stands outside of the loop, to
+// which it returns.
+func (w *avx512Program) requests(n, unroll int, name string) {
+	for u := range unroll {
+		Label(tileLabel(name+"Request", u))
+		prefetchPages(avx512Temp, n*u, n)
+		if u == unroll-1 {
+			nextRequests(avx512Temp, n*unroll)
+		}
+		JMP(LabelRef(tileLabel(name+"Requested", u)))
+	}
 }
 
 // step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
@@ -263,6 +303,10 @@ func (w *avx512Program) step(r, n, disp int) {
 		ADDQ(bStride, b1)
 	}
 	for i := range r {
+		if n == 1 {
+			VFMADD231PS_BCST(avx512Row(i, aStride, disp), zmm[avx512B], zmm[i])
+			continue
+		}
 		VBROADCASTSS(avx512Row(i, aStride, disp), zmm[avx512A])
 		for v := range n {
 			VFMADD231PS(zmm[avx512B+v], zmm[avx512A], zmm[i*n+v])
@@ -282,31 +326,15 @@ func (w *avx512Program) begin(r, n int) {
 		avx512Zero(r * n)
 		return
 	}
-	plain, overwrite, ready := unique("plain"), unique("overwrite"), unique("ready")
-	MOVQ(w.alpha, count)
-	CMPQ(count, imm(overwriteOutputs))
-	JE(LabelRef(overwrite))
-	MOVQ(w.cStride, avx512Temp)
-	pointAtRows(cPtr, avx512Temp, r)
-	CMPQ(count, imm(noAlpha))
-	JE(LabelRef(plain))
 	for i := range r {
-		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, zmm[avx512A])
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, zmm[avx512A])
 		for v := range n {
-			VMULPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[avx512A], zmm[i*n+v])
+			VMULPS(Mem{Base: beginFrom, Disp: v * avx512Vector}, zmm[avx512A], zmm[i*n+v])
+		}
+		if i+1 < r {
+			ADDQ(avx512Temp, beginFrom)
 		}
 	}
-	JMP(LabelRef(ready))
-	Label(plain)
-	for i := range r {
-		for v := range n {
-			VMOVUPS(avx512Row(i, avx512Temp, v*avx512Vector), zmm[i*n+v])
-		}
-	}
-	JMP(LabelRef(ready))
-	Label(overwrite)
-	avx512Zero(r * n)
-	Label(ready)
 }
 
 // avx512Zero clears the first n accumulators.
@@ -316,23 +344,15 @@ func avx512Zero(n int) {
 	}
 }
 
-// store leaves the bytes between rows of c in avx512Temp.
+// store leaves cPtr at the rows after these.
 func (w *avx512Program) store(r, n int) {
-	MOVQ(w.cStride, avx512Temp)
-	pointAtRows(cPtr, avx512Temp, r)
+	MOVQ(w.cStride, a0)
 	for i := range r {
 		for v := range n {
-			VMOVUPS(zmm[i*n+v], avx512Row(i, avx512Temp, v*avx512Vector))
+			VMOVUPS(zmm[i*n+v], Mem{Base: cPtr, Disp: v * avx512Vector})
 		}
+		ADDQ(a0, cPtr)
 	}
-}
-
-func (w *avx512Program) advanceAlpha(r int) {
-	skip := unique("noAlpha")
-	CMPQ(w.firstAlpha, imm(overwriteOutputs))
-	JBE(LabelRef(skip))
-	ADDQ(imm(4*r), w.alpha)
-	Label(skip)
 }
 
 func scoreAVX512Kernel() {
@@ -351,7 +371,6 @@ func scoreAVX512Kernel() {
 	SHLQ(Imm(6), avx512PanelStride)
 	MOVQ(U32(panelBytes), bStride)
 	MOVQ(I32(blockBytes), w.cStride)
-	MOVQ(I32(noAlpha), w.firstAlpha)
 	pointerOf(a0)
 	startPages(a0, a3, w.request)
 	w.emit()
@@ -371,14 +390,8 @@ func accumulateAVX512Kernel() {
 	MOVQ(a0, w.cStride)
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
-	Load(Param("alpha"), a0)
 	Load(Param("b"), b0)
-	used := unique("used")
-	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
-	JE(LabelRef(used))
-	MOVQ(U32(overwriteOutputs), a0)
-	Label(used)
-	MOVQ(a0, w.firstAlpha)
+	w.outputs.arguments(b0, a0)
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	MOVQ(a0, w.steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)

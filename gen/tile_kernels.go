@@ -8,11 +8,11 @@ import (
 
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
-	stackSlots(&t.alpha, &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows, &t.firstAlpha,
-		&t.steps, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
+	stackSlots(append(t.outputs.slots(), &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows,
+		&t.steps, &t.firstRound, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
 		&t.fourPanels, &t.inOrder, &t.onePanel, &t.left, &t.some,
 		&t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
-		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)
+		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)...)
 }
 
 func scoreKernel() {
@@ -33,7 +33,6 @@ func scoreKernel() {
 	SHLQ(Imm(6), a0)
 	MOVQ(a0, t.panelStride)
 	MOVQ(I32(0), t.half)
-	MOVQ(I32(0), t.firstAlpha)
 	MOVQ(steps, t.steps)
 	MOVQ(I32(0), t.inOrder)
 	MOVQ(I32(0), t.onePanel)
@@ -65,18 +64,13 @@ func (t *tileProgram) accumulate() {
 	spill("o", t.c)
 	spill("p", t.a)
 	Load(Param("v"), bPtr)
-	spill("alpha", t.firstAlpha)
 	spill("rows", t.rows)
 	Load(Param("oStride"), cStride)
 	SHLQ(Imm(2), cStride)
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
-	used := t.unique("used")
-	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
-	JE(LabelRef(used))
-	MOVQ(I32(overwriteOutputs), t.firstAlpha)
-	Label(used)
+	t.outputs.arguments(b0, a0)
 	MOVQ(field(b0, "panelLayout.keys"), steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)
 	MOVQ(a0, count)

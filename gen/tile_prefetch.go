@@ -75,15 +75,37 @@ func (t *tileProgram) prefetchRows() {
 // While a tile prefetches, the register of steps holds the next address, or the distance.
 var prefetching = steps
 
-// beginPrefetching loads what a tile prefetches by.
-func (t *tileProgram) beginPrefetching(r, n, vecs int) {
+// A tile of one panel prefetches in one of several ways, which it finds when it begins. What they
+// need beside the steps stands outside of the loop, so that other calls have none of it.
+
+// asksForPages reports whether a tile of one panel may be to prefetch page by page: calls of up to
+// three rows take groups of panels then.
+func (t *tileProgram) asksForPages(r, n, vecs int) bool {
+	return !t.paged && !t.masked && n == 1 && vecs == panel/lanes && r > 3
+}
+
+// beginPrefetching loads what a tile prefetches by. Without a name, steps have begun.
+func (t *tileProgram) beginPrefetching(r, n, vecs int, name string) {
 	switch {
 	case t.paged:
 		MOVQ(t.request, prefetching)
-	case t.aheadTile:
-		MOVQ(t.ahead, prefetching)
 	case t.prefetchesAhead(r, n, vecs):
+		if t.asksForPages(r, n, vecs) && name != "" {
+			CMPQ(t.request, Imm(0))
+			JNE(LabelRef(name + "Paged"))
+		}
 		MOVQ(t.distance, prefetching)
+	case t.asksForPages(r, n, vecs):
+		if t.prefetchesPanels(r) {
+			none := t.unique("ahead")
+			MOVQ(t.ahead, prefetching)
+			TESTQ(prefetching, prefetching)
+			JNE(LabelRef(none))
+			MOVQ(t.request, prefetching)
+			Label(none)
+			return
+		}
+		MOVQ(t.request, prefetching)
 	}
 }
 
@@ -92,35 +114,87 @@ func (t *tileProgram) prefetchBeside(u, n int) {
 	if t.paged {
 		prefetchPages(prefetching, n*u, n)
 	}
-	if t.aheadTile && u%aheadSteps == 0 {
-		PREFETCHT0(Mem{Base: prefetching, Disp: u / aheadSteps * lineBytes})
-	}
 }
 
 // nextPrefetches moves on after a round of steps.
-func (t *tileProgram) nextPrefetches(n int) {
-	if t.paged {
+func (t *tileProgram) nextPrefetches(r, n, vecs int, name string) {
+	switch {
+	case t.paged:
 		nextRequests(prefetching, n*t.unroll)
-	}
-	if t.aheadTile {
-		ADDQ(imm(t.unroll/aheadSteps*lineBytes), prefetching)
+	case t.asksForPages(r, n, vecs) && r > fewRows:
+		TESTQ(prefetching, prefetching)
+		JNE(LabelRef(name + "Request"))
+		Label(name + "Requested")
 	}
 }
 
 // endPrefetching keeps what the next tile goes on with, and loads steps again.
-func (t *tileProgram) endPrefetching(r, n, vecs int) {
-	if t.paged && n > 1 {
+func (t *tileProgram) endPrefetching(r, n, vecs int, name string) {
+	switch {
+	case t.paged && n > 1:
 		MOVQ(prefetching, t.request)
+	case t.asksForPages(r, n, vecs) && t.prefetchesPanels(r):
+		CMPQ(t.ahead, Imm(0))
+		JNE(LabelRef(name + "Ahead"))
+		Label(name + "Kept")
 	}
-	if t.aheadTile {
-		some := t.unique("someAhead")
-		MOVQ(prefetching, t.ahead)
-		CMPQ(prefetching, t.aheadEnd)
-		JB(LabelRef(some))
-		MOVQ(I32(0), t.ahead)
-		Label(some)
-	}
-	if t.paged || t.aheadTile || t.prefetchesAhead(r, n, vecs) {
+	if t.paged || t.asksForPages(r, n, vecs) || t.prefetchesAhead(r, n, vecs) {
 		MOVQ(t.steps, steps)
 	}
+}
+
+// besidePrefetches emits what stands outside of a tile of one panel.
+func (t *tileProgram) besidePrefetches(r, n, vecs int, name string) {
+	if !t.asksForPages(r, n, vecs) {
+		return
+	}
+	if r <= fewRows {
+		t.pagedLoop(r, vecs, name)
+		return
+	}
+	Label(name + "Request")
+	if t.prefetchesPanels(r) {
+		pages := name + "Pages"
+		CMPQ(t.ahead, Imm(0))
+		JE(LabelRef(pages))
+		for line := range t.unroll / aheadSteps {
+			PREFETCHT0(Mem{Base: prefetching, Disp: line * lineBytes})
+		}
+		ADDQ(imm(t.unroll/aheadSteps*lineBytes), prefetching)
+		JMP(LabelRef(name + "Requested"))
+		Label(pages)
+	}
+	prefetchPages(prefetching, 0, t.unroll)
+	nextRequests(prefetching, t.unroll)
+	JMP(LabelRef(name + "Requested"))
+	if !t.prefetchesPanels(r) {
+		return
+	}
+	Label(name + "Ahead")
+	some := name + "Some"
+	MOVQ(prefetching, t.ahead)
+	CMPQ(prefetching, t.aheadEnd)
+	JB(LabelRef(some))
+	MOVQ(I32(0), t.ahead)
+	Label(some)
+	JMP(LabelRef(name + "Kept"))
+}
+
+// pagedLoop is the loop over steps that prefetches page by page.
+func (t *tileProgram) pagedLoop(r, vecs int, name string) {
+	t.paged = true
+	defer func() { t.paged = false }()
+	paged := name + "Paged"
+	Label(paged)
+	MOVQ(t.request, prefetching)
+	Label(paged + "Loop")
+	for u := range t.unroll {
+		t.prefetchBeside(u, 1)
+		t.step(r, 1, vecs, 4*u)
+	}
+	nextRequests(prefetching, t.unroll)
+	t.advance(r, t.unroll)
+	SUBQ(imm(t.unroll), count)
+	JG(LabelRef(paged + "Loop"))
+	JMP(LabelRef(name + "Last"))
 }

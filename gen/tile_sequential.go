@@ -101,7 +101,7 @@ func (t *tileProgram) nextSteps(begin string) {
 	for _, kept := range t.keptForSteps() {
 		move(kept.next, kept.slot)
 	}
-	MOVQ(I32(noAlpha), t.firstAlpha)
+	t.outputs.keep(a0)
 	CMPQ(t.left, steps)
 	JGE(LabelRef(whole))
 	MOVQ(t.left, steps)
@@ -136,7 +136,7 @@ func (t *tileProgram) beginTouching(none string) {
 	first := t.unique("touchFirst")
 	MOVQ(t.panels, b0)
 	Label(first)
-	t.eachEight(t.touchEight)
+	t.eachEight(1, t.touchEight)
 	DECQ(b0)
 	JNE(LabelRef(first))
 }
@@ -171,8 +171,8 @@ func (t *tileProgram) beginAlong(none string) {
 
 // touchLines touches, or prefetches, the lines that are due with n panels.
 func (t *tileProgram) touchLines(n int) {
-	if t.masked || t.start == fromZero {
-		return
+	if t.masked || t.start == fromZero || t.paged || t.prefetchesRows {
+		return // what is paged is not in order
 	}
 	none, touched := t.unique("untouched"), t.unique("touched")
 	CMPQ(t.touched.line, Imm(0))
@@ -180,22 +180,18 @@ func (t *tileProgram) touchLines(n int) {
 	CMPQ(t.touched.rowEnd, imm(alongPointer))
 	JNE(LabelRef(touched))
 	MOVQ(t.touched.line, a0)
-	t.eachEight(func() { prefetchLines(a0, n*touchRows) })
+	t.eachEight(n, func() { prefetchLines(a0, touchRows) })
 	MOVQ(a0, t.touched.line)
 	JMP(LabelRef(none))
 	Label(touched)
-	t.eachEight(func() {
-		for range n {
-			t.touchEight()
-		}
-	})
+	t.eachEight(n, t.touchEight)
 	Label(none)
 }
 
-// eachEight runs do for each 8 of the rows that are taken at a time.
-func (t *tileProgram) eachEight(do func()) {
+// eachEight runs do for each 8 of the rows that are taken at a time, of each of n panels.
+func (t *tileProgram) eachEight(n int, do func()) {
 	loop := t.unique("eight")
-	MOVQ(t.some, count)
+	IMUL3Q(U32(n), t.some, count)
 	Label(loop)
 	do()
 	SUBQ(imm(touchRows), count)

@@ -6,10 +6,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile computes r rows × n panels of vecs vectors and moves cPtr and aPtr on.
-func (t *tileProgram) tile(r, n, vecs int) {
-	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
+// tileOperands points at what any tile begins with.
+func (t *tileProgram) tileOperands() {
 	MOVQ(bPtr, b0)
+	if t.start == fromAlpha {
+		t.outputs.at(cPtr, cStride, beginFrom, a3)
+		MOVQ(t.outputs.alpha, beginAlpha)
+	}
+}
+
+// tile computes r rows × n panels of vecs vectors and moves cPtr on, unless there are several
+// panels. It returns what emits the code beside it.
+func (t *tileProgram) tile(r, n, vecs int) (asides func()) {
+	Commentf("%d rows × %d columns.", r, n*vecs*lanes)
 	t.begin(r, n*vecs)
 	MOVQ(aPtr, a0)
 	if r > 3 {
@@ -19,51 +28,81 @@ func (t *tileProgram) tile(r, n, vecs int) {
 	if n > 1 {
 		MOVQ(t.panelStride, a3)
 	}
-	spread := !t.masked && n == 1 && r > 2
-	loop, tail, end := t.unique("loop"), t.unique("tail"), t.unique("end")
+	name := t.unique("loop")
+	spread := !t.masked && n == 1 && vecs > 1 && r > 2
 	MOVQ(steps, count)
-	short := t.unique("short")
 	if spread {
-		CMPQ(count, imm(lastSteps))
-		JL(LabelRef(short))
 		SUBQ(imm(lastSteps), count)
+		JLE(LabelRef(name + "Short"))
 	}
-	t.beginPrefetching(r, n, vecs)
-	SUBQ(imm(t.unroll), count)
-	JL(LabelRef(tail))
-	Label(loop)
-	for u := range t.unroll {
+	unroll := t.roundSteps(vecs)
+	if unroll > 1 {
+		TESTQ(U32(unroll-1), count)
+		JNE(LabelRef(name + "Part"))
+	}
+	t.beginPrefetching(r, n, vecs, name)
+	Label(name)
+	for u := range unroll {
+		if u > 0 {
+			Label(tileLabel(name+"Step", u))
+		}
 		t.prefetchBeside(u, n)
 		t.step(r, n, vecs, 4*u)
 	}
-	t.nextPrefetches(n)
-	t.advance(r, t.unroll)
-	SUBQ(imm(t.unroll), count)
-	JGE(LabelRef(loop))
-	Label(tail)
-	ADDQ(imm(t.unroll), count)
-	JE(LabelRef(end))
-	t.singleSteps(r, n, vecs)
-	Label(end)
-	t.endPrefetching(r, n, vecs)
-	if !spread {
+	t.nextPrefetches(r, n, vecs, name)
+	t.advance(r, unroll)
+	SUBQ(imm(unroll), count)
+	JG(LabelRef(name))
+	Label(name + "Last")
+	t.endPrefetching(r, n, vecs, name)
+	if spread {
+		Label(name + "Spread")
+		lastStepsAndStore(r, vecs, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
+		Label(name + "Done")
+	} else {
 		t.store(r, n*vecs)
-		t.nextRows(r)
-		return
 	}
-	lastStepsAndStore(r, vecs, func(i, u int) Mem { return at3(a0, a3, aStride, i, 4*u) })
-	done := t.unique("done")
-	JMP(LabelRef(done))
-	Label(short)
-	t.singleSteps(r, n, vecs)
-	t.store(r, n*vecs)
-	for range r {
-		ADDQ(cStride, cPtr)
+	return func() {
+		if unroll > 1 {
+			t.part(r, n, vecs, name)
+		}
+		if spread {
+			t.short(r, vecs, name)
+		}
+		t.besidePrefetches(r, n, vecs, name)
 	}
-	Label(done)
-	for range r {
-		ADDQ(aStride, aPtr)
+}
+
+// roundSteps is how many steps a round of the loop has. The last 8 columns are few.
+func (t *tileProgram) roundSteps(vecs int) int {
+	if vecs == 1 {
+		return 1
 	}
+	return t.unroll
+}
+
+// part goes into the midst of a round of steps: the first one has the steps that are not whole
+// rounds.
+func (t *tileProgram) part(r, n, vecs int, name string) {
+	pointers := []reg.Register{a0, a3}
+	if r <= 3 {
+		pointers = pointers[:1]
+	}
+	Label(name + "Part")
+	partOfRound(t.unroll, pointers, steps, t.firstRound, func() {
+		MOVQ(t.steps, steps)
+		t.beginPrefetching(r, n, vecs, "")
+	}, func(u int) string { return tileLabel(name+"Step", u) })
+}
+
+// short is a tile of lastSteps or fewer.
+func (t *tileProgram) short(r, vecs int, name string) {
+	Label(name + "Short")
+	JE(LabelRef(name + "Spread"))
+	ADDQ(imm(lastSteps), count)
+	t.singleSteps(r, 1, vecs)
+	t.store(r, vecs)
+	JMP(LabelRef(name + "Done"))
 }
 
 // singleSteps does count steps, at least one.
@@ -74,13 +113,6 @@ func (t *tileProgram) singleSteps(r, n, vecs int) {
 	t.advance(r, 1)
 	DECQ(count)
 	JNE(LabelRef(one))
-}
-
-func (t *tileProgram) nextRows(r int) {
-	for range r {
-		ADDQ(cStride, cPtr)
-		ADDQ(aStride, aPtr)
-	}
 }
 
 // lastSteps is how many steps at the end of a tile are done for two rows after the other instead of
@@ -127,44 +159,22 @@ func (t *tileProgram) begin(r, vecs int) {
 		zero(r * vecs)
 		return
 	}
-	t.rowPointers(r)
-	plain, overwrite, ready := t.unique("plain"), t.unique("overwrite"), t.unique("ready")
-	MOVQ(t.alpha, count)
-	CMPQ(count, imm(overwriteOutputs))
-	JE(LabelRef(overwrite))
-	JB(LabelRef(plain))
 	Comment("o·alpha. To look first whether alpha is 1 costs more than it saves.")
 	for i := range r {
-		VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, ymm[14])
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, ymm[14])
 		for v := range vecs {
-			VMULPS(at3(cPtr, a0, cStride, i, v*vector), ymm[14], acc(i, v, vecs))
+			VMULPS(Mem{Base: beginFrom, Disp: v * vector}, ymm[14], acc(i, v, vecs))
+		}
+		if i+1 < r {
+			ADDQ(a3, beginFrom)
 		}
 	}
-	JMP(LabelRef(ready))
-	Label(plain)
-	for i := range r {
-		for v := range vecs {
-			VMOVUPS(at3(cPtr, a0, cStride, i, v*vector), acc(i, v, vecs))
-		}
-	}
-	JMP(LabelRef(ready))
-	Label(overwrite)
-	zero(r * vecs)
-	Label(ready)
 }
 
 // zero clears the first n accumulators.
 func zero(n int) {
 	for _, v := range ymm[:n] {
 		VXORPS(v, v, v)
-	}
-}
-
-// rowPointers points a0 to row 3 of c.
-func (t *tileProgram) rowPointers(r int) {
-	if r > 3 {
-		LEAQ(Mem{Base: cPtr, Index: cStride, Scale: 2}, a0)
-		ADDQ(cStride, a0)
 	}
 }
 
@@ -260,14 +270,15 @@ func (t *tileProgram) advance(r, n int) {
 	}
 }
 
+// store leaves cPtr at the rows after these.
 func (t *tileProgram) store(r, vecs int) {
 	if r <= 3 && !t.masked && vecs > 2 {
 		MOVQ(t.c, cPtr) // groupStep needed the register
 	}
-	t.rowPointers(r)
 	for i := range r {
 		for v := range vecs {
-			VMOVUPS(acc(i, v, vecs), at3(cPtr, a0, cStride, i, v*vector))
+			VMOVUPS(acc(i, v, vecs), Mem{Base: cPtr, Disp: v * vector})
 		}
+		ADDQ(cStride, cPtr)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 const (
@@ -24,9 +23,9 @@ func (t *tileProgram) wholeRows() {
 	CMPQ(t.panels, imm(wholePanels))
 	JL(LabelRef(next))
 	MOVQ(t.c, cPtr)
+	t.beginWhole()
 	MOVQ(t.a, a0)
 	MOVQ(bPtr, b0)
-	t.beginWhole()
 	MOVQ(steps, count)
 	along, done := t.label("wholeAlong"), t.label("wholeDone")
 	CMPQ(t.touched.line, Imm(0))
@@ -71,32 +70,15 @@ func (t *tileProgram) wholeSteps(step string, beside func()) {
 
 // beginWhole sets the sums, in registers and in c, to c·alpha, c or 0.
 func (t *tileProgram) beginWhole() {
-	plain, overwrite, ready := t.label("wholeKeep"), t.label("wholeOverwrite"), t.label("wholeReady")
-	start := func(v int, set func(c Mem, to reg.VecPhysical)) {
-		c, to := Mem{Base: cPtr, Disp: v * vector}, ymm[min(v, wholeAcc)]
-		set(c, to)
+	from, alpha := a0, count
+	t.outputs.at(cPtr, cStride, from, a3)
+	MOVQ(t.outputs.first, alpha)
+	VBROADCASTSS(Mem{Base: alpha}, ymm[14])
+	for v := range wholeVectors {
+		to := ymm[min(v, wholeAcc)]
+		VMULPS(Mem{Base: from, Disp: v * vector}, ymm[14], to)
 		if v >= wholeAcc {
-			VMOVUPS(to, c)
+			VMOVUPS(to, Mem{Base: cPtr, Disp: v * vector})
 		}
 	}
-	all := func(set func(c Mem, to reg.VecPhysical)) {
-		for v := range wholeVectors {
-			start(v, set)
-		}
-	}
-	MOVQ(t.firstAlpha, count)
-	CMPQ(count, imm(overwriteOutputs))
-	JE(LabelRef(overwrite))
-	JB(LabelRef(plain))
-	VBROADCASTSS(Mem{Base: count}, ymm[14])
-	all(func(c Mem, to reg.VecPhysical) { VMULPS(c, ymm[14], to) })
-	JMP(LabelRef(ready))
-	Label(plain)
-	for v := range wholeAcc {
-		VMOVUPS(Mem{Base: cPtr, Disp: v * vector}, ymm[v])
-	}
-	JMP(LabelRef(ready))
-	Label(overwrite)
-	all(func(_ Mem, to reg.VecPhysical) { VXORPS(to, to, to) })
-	Label(ready)
 }

@@ -15,11 +15,11 @@ import (
 
 // typedKernels emits everything over fewer bits.
 func typedKernels() {
-	typedAccumulateKernel("accumulateF16AVX2", typedF16, false)
+	typedAccumulateKernel("accumulateF16SIMD", typedF16, false)
 	typedAccumulateKernel("accumulateF16AVX512", typedF16, true)
-	typedAccumulateKernel("accumulateBF16AVX2", typedBF16, false)
+	typedAccumulateKernel("accumulateBF16SIMD", typedBF16, false)
 	typedAccumulateKernel("accumulateBF16AVX512", typedBF16, true)
-	typedAccumulateKernel("accumulateI8AVX2", typedI8, false)
+	typedAccumulateKernel("accumulateI8SIMD", typedI8, false)
 	typedAccumulateKernel("accumulateI8AVX512", typedI8, true)
 	widenHalfKernel("widenF16SIMD", typedF16)
 	widenHalfKernel("widenBF16SIMD", typedBF16)
@@ -31,10 +31,10 @@ func typedKernels() {
 	scaleColumnsKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
-	turnFloatsKernel()
-	turnFloatsAVX512Kernel()
-	turnHalvesKernel()
-	turnGroupsKernel()
+	transposeFloatsKernel()
+	transposeFloatsAVX512Kernel()
+	transposeHalvesKernel()
+	transposeGroupsKernel()
 }
 
 // Registers by role, beside those of tile.go.
@@ -42,14 +42,11 @@ var (
 	typedPanelStride = reg.R11 // bytes between panels of b
 	typedPrefetch    = reg.R12 // the next address to prefetch
 	typedB1          = reg.RDX // moving through the second of four panels
+	typedTileRows    = b0      // after a tile: its rows
 )
 
-// Rows 0, 3 and 6 of a tile, of a while it is computed, and of c before and after. Tiles of so many
-// rows have no four panels.
-var (
-	typedA = []reg.Register{a0, a3, typedB1}
-	typedC = []reg.Register{cPtr, a0, a3}
-)
+// Rows 0, 3 and 6 of a tile of a while it is computed. Tiles of so many rows have no four panels.
+var typedA = []reg.Register{a0, a3, typedB1}
 
 // everyThird points at rows 3 and 6 of r, if there are so many.
 func everyThird(at []reg.Register, stride reg.Register, r int) {
@@ -68,23 +65,18 @@ func rowOf(at []reg.Register, stride reg.Register, r, disp int) Mem {
 	return m
 }
 
-// typedGroup is how many panels go side by side, for calls of up to so many rows, and the least and
-// most rows of a tile.
-type typedGroup struct{ panels, upTo, least, most int }
-
-const manyRows = 1 << 30
-
-// The groups with 8 and with 16 lanes. Whoever has too many rows for a group, or panels left, goes
-// on to the next one.
+// The groups with 8 and with 16 lanes.
 var (
-	typedGroups8  = []typedGroup{{4, 1, 1, 1}, {2, 3, 1, 3}, {1, manyRows, 1, 6}}
-	typedGroups16 = []typedGroup{{4, 4, fewestRows, 4}, {2, manyRows, fewestRows, 8},
-		{1, manyRows, fewestRows, 4}}
-	typedGroupsOfI8s = []typedGroup{{4, 4, 1, 4}, {2, manyRows, 1, 8}, {1, manyRows, 1, 4}}
+	typedGroups8 = []tileGroup{{4, 1, sizesTo(1, 1), 0}, {2, 3, sizesTo(1, 3), 0},
+		{1, manyRows, sizesTo(1, 6), 0}}
+	typedGroups16 = []tileGroup{{4, 4, sizesTo(fewestRows, 4), 0},
+		{2, manyRows, sizesTo(fewestRows, 8), 0}, {1, manyRows, sizesTo(fewestRows, 4), 0}}
+	typedGroupsOfI8s = []tileGroup{{4, 4, sizesTo(1, 4), 0}, {2, manyRows, sizesTo(1, 8), 0},
+		{1, manyRows, sizesTo(1, 4), 0}}
 )
 
 // groups are those of a kernel.
-func (t *typedProgram) groups() []typedGroup {
+func (t *typedProgram) groups() []tileGroup {
 	switch {
 	case !t.wide:
 		return typedGroups8
@@ -108,14 +100,15 @@ type typedProgram struct {
 	constants int // registers that the format keeps, the last ones
 	tileRows  int // of the tile at hand
 
-	c, a, b Mem // stack slots: first row of c in this group, of a; the group's first panel
-	// stack slots: the pointer to the tile's first alpha, noAlpha or overwriteOutputs
-	alpha, firstAlpha Mem
-	panels            Mem // stack slot: panels left
-	rows, rest        Mem // stack slots: all rows, and those left in this group
-	steps             Mem // stack slot: the length of the chains
-	request           Mem // stack slot: the next address to prefetch
-	fourPanels        Mem // stack slot: does one row take four panels of 16-bit elements side by side?
+	c, a, b    Mem // stack slots: first row of c in this group, of a; the group's first panel
+	outputs    beginning
+	panels     Mem // stack slot: panels left
+	rows, rest Mem // stack slots: all rows, and those left in this group
+	steps      Mem // stack slot: the length of the chains
+	request    Mem // stack slot: the next address to prefetch
+	requestNow Mem // stack slot: and that of the tile at hand
+	firstRound Mem // stack slot: steps of the first round
+	fourPanels Mem // stack slot: does one row take four panels of 16-bit elements side by side?
 }
 
 func newTypedProgram(f typedFormat, wide bool) *typedProgram {
@@ -123,12 +116,8 @@ func newTypedProgram(f typedFormat, wide bool) *typedProgram {
 	if wide {
 		t.vecs, t.size, t.regs = 1, avx512Vector, zmm
 	}
-	slots := []*Mem{&t.c, &t.a, &t.b, &t.alpha, &t.firstAlpha, &t.panels, &t.rows, &t.rest, &t.steps,
-		&t.request, &t.fourPanels}
-	f0 := AllocLocal(8 * len(slots))
-	for i, s := range slots {
-		*s = f0.Offset(8 * i)
-	}
+	stackSlots(append(t.outputs.slots(), &t.c, &t.a, &t.b, &t.panels, &t.rows, &t.rest, &t.steps,
+		&t.request, &t.requestNow, &t.firstRound, &t.fourPanels)...)
 	return t
 }
 
@@ -140,7 +129,7 @@ func typedAccumulateKernel(name string, f typedFormat, wide bool) {
 	if f.keep != nil {
 		f.keep(t)
 	}
-	for _, g := range t.groups() {
+	for _, g := range takenGroups(t.groups()) {
 		t.group(g)
 	}
 	VZEROUPPER()
@@ -152,18 +141,14 @@ func (t *typedProgram) arguments() {
 	spill("o", t.c)
 	spill("p", t.a)
 	spill("v", t.b)
-	spill("alpha", t.firstAlpha)
 	spill("rows", t.rows)
 	Load(Param("oStride"), cStride)
 	SHLQ(Imm(2), cStride)
 	Load(Param("pStride"), aStride)
 	SHLQ(Imm(2), aStride)
 	Load(Param("b"), b0)
-	used, few := unique("used"), unique("few")
-	CMPB(field(b0, "panelLayout.overwrite"), Imm(0))
-	JE(LabelRef(used))
-	MOVQ(I32(overwriteOutputs), t.firstAlpha)
-	Label(used)
+	t.outputs.arguments(b0, a0)
+	few := unique("few")
 	MOVQ(field(b0, "panelLayout.keys"), a0)
 	MOVQ(a0, t.steps)
 	MOVQ(field(b0, "panelLayout.cols"), a0)
@@ -187,7 +172,7 @@ func (t *typedProgram) arguments() {
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
-func (t *typedProgram) group(g typedGroup) {
+func (t *typedProgram) group(g tileGroup) {
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -204,15 +189,35 @@ func (t *typedProgram) group(g typedGroup) {
 	MOVQ(t.c, cPtr)
 	MOVQ(t.a, aPtr)
 	move(t.rows, t.rest)
-	move(t.firstAlpha, t.alpha)
+	move(t.request, t.requestNow)
+	t.outputs.restart()
 	Label(tiles)
-	t.choose(name, next, g)
-	for r := g.most; r >= g.least; r-- {
-		Label(avx512Label(name+"Rows", r))
-		t.tile(r, g.panels)
-		SUBQ(imm(r), t.rest)
-		JMP(LabelRef(tiles))
+	MOVQ(t.outputs.alpha, beginAlpha)
+	MOVQ(cPtr, beginFrom)
+	MOVQ(t.b, b0)
+	if g.panels == 4 {
+		LEAQ(Mem{Base: b0, Index: typedPanelStride, Scale: 1}, typedB1)
 	}
+	MOVQ(t.requestNow, typedPrefetch)
+	MOVQ(t.rest, a3)
+	rows := func(r int) string { return tileLabel(name+"Rows", r) }
+	g.sizes.choose(a3, rows, next)
+	for _, r := range g.sizes {
+		Label(rows(r))
+		asides := t.tile(r, g.panels)
+		MOVQ(U32(r), typedTileRows)
+		JMP(LabelRef(name + "Done"))
+		asides()
+	}
+	Label(name + "Done")
+	t.keepPrefetching()
+	SUBQ(typedTileRows, t.rest)
+	JE(LabelRef(next))
+	MOVQ(typedTileRows, a0)
+	IMULQ(aStride, a0)
+	ADDQ(a0, aPtr)
+	t.outputs.advance(typedTileRows)
+	JMP(LabelRef(tiles))
 	Label(next)
 	ADDQ(imm(g.panels*panelBytes), t.c)
 	IMUL3Q(U32(g.panels), typedPanelStride, a0)
@@ -220,21 +225,4 @@ func (t *typedProgram) group(g typedGroup) {
 	SUBQ(imm(g.panels), t.panels)
 	JMP(LabelRef(name))
 	Label(end)
-}
-
-// choose jumps to the tile for the rows that are left. What is less than two tiles is divided in
-// two equal ones.
-func (t *typedProgram) choose(name, next string, g typedGroup) {
-	MOVQ(t.rest, count)
-	to := func(least, rows int) {
-		CMPQ(count, imm(least))
-		JGE(LabelRef(avx512Label(name+"Rows", rows)))
-	}
-	for rows := g.most; 2*rows-1 > g.most; rows-- {
-		to(2*rows-1, rows)
-	}
-	for rows := g.most; rows >= g.least; rows-- {
-		to(rows, rows)
-	}
-	JMP(LabelRef(next))
 }

@@ -6,77 +6,77 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile computes r rows × n panels and moves cPtr, aPtr and alpha on.
-func (t *typedProgram) tile(r, n int) {
+// tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns what emits the code
+// beside it.
+func (t *typedProgram) tile(r, n int) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	t.tileRows = r
-	t.begin(r, n)
-	t.startPrefetching()
+	name := unique("loop")
+	t.begin(r, n, name)
 	MOVQ(aPtr, a0)
 	everyThird(typedA, aStride, r)
-	MOVQ(t.b, b0)
-	if n == 4 {
-		LEAQ(Mem{Base: b0, Index: typedPanelStride, Scale: 1}, typedB1)
-	}
+	end := name + "End"
 	MOVQ(t.steps, count)
-	loop, tail, end := unique("loop"), unique("tail"), unique("end")
-	SUBQ(imm(typedUnroll), count)
-	JL(LabelRef(tail))
-	Label(loop)
-	lines := n * t.format.bytes * panel * typedUnroll / lineBytes
-	for u := range typedUnroll {
-		t.prefetch(lines*u/typedUnroll, lines*(u+1)/typedUnroll)
+	unroll := t.unroll()
+	if !t.format.grouped {
+		TESTQ(U32(unroll-1), count)
+		JNE(LabelRef(name + "Part"))
+	}
+	Label(name)
+	lines := n * t.format.bytes * panel * unroll / lineBytes
+	for u := range unroll {
+		if u > 0 && t.format.grouped { // the last group may have fewer steps
+			CMPQ(count, imm(u))
+			JE(LabelRef(end))
+		} else if u > 0 {
+			Label(tileLabel(name+"Step", u))
+		}
+		t.prefetch(lines*u/unroll, lines*(u+1)/unroll)
 		t.step(r, n, u)
-		if !t.format.grouped || u == typedUnroll-1 {
+		if !t.format.grouped || u == unroll-1 {
 			t.nextStep(n)
 		}
 	}
 	ADDQ(imm(lines*lineBytes), typedPrefetch)
-	t.advance(r, typedUnroll)
-	SUBQ(imm(typedUnroll), count)
-	JGE(LabelRef(loop))
-	Label(tail)
-	ADDQ(imm(typedUnroll), count)
-	JE(LabelRef(end))
-	for u := range typedUnroll - 1 {
-		t.step(r, n, u)
-		if u == typedUnroll-2 {
-			break
-		}
-		if !t.format.grouped {
-			t.nextStep(n)
-		}
-		DECQ(count)
-		JE(LabelRef(end))
-	}
+	t.advance(r, unroll)
+	SUBQ(imm(unroll), count)
+	JG(LabelRef(name))
 	Label(end)
 	t.store(r, n)
-	t.keepPrefetching()
-	for range r {
-		ADDQ(cStride, cPtr)
-		ADDQ(aStride, aPtr)
+	return func() {
+		t.beginZero(r, n, name)
+		if !t.format.grouped {
+			t.part(r, name)
+		}
 	}
-	t.advanceAlpha(r)
 }
 
-// startPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
+// unroll is how many steps a round has. Two are as fast where a step is long.
+func (t *typedProgram) unroll() int {
+	if t.wide && !t.format.grouped {
+		return 2
+	}
+	return typedUnroll
+}
+
+// part goes into the midst of a round of steps: the first one has the steps that are not whole
+// rounds.
+func (t *typedProgram) part(r int, name string) {
+	Label(name + "Part")
+	partOfRound(t.unroll(), typedA[:(r+2)/3], typedPrefetch, t.firstRound, func() {
+		MOVQ(t.requestNow, typedPrefetch)
+	}, func(u int) string { return tileLabel(name+"Step", u) })
+}
+
+// keepPrefetching: only the first tile of a group reads b from memory; the others prefetch what is
 // here.
-func (t *typedProgram) startPrefetching() {
-	first := unique("firstTile")
-	MOVQ(t.rest, count)
-	MOVQ(t.request, typedPrefetch)
-	CMPQ(count, t.rows)
-	JE(LabelRef(first))
-	MOVQ(t.b, typedPrefetch)
-	Label(first)
-}
-
 func (t *typedProgram) keepPrefetching() {
 	later := unique("laterTile")
 	MOVQ(t.rest, count)
 	CMPQ(count, t.rows)
 	JNE(LabelRef(later))
 	MOVQ(typedPrefetch, t.request)
+	move(t.b, t.requestNow)
 	Label(later)
 }
 
@@ -139,37 +139,31 @@ func (t *typedProgram) advance(r, steps int) {
 	}
 }
 
-// begin sets the accumulators: c·alpha, c or 0.
-func (t *typedProgram) begin(r, n int) {
-	everyThird(typedC, cStride, r)
-	plain, overwrite, ready := unique("plain"), unique("overwrite"), unique("ready")
+// begin sets the accumulators: c·alpha, c or 0. Scores begin with 0, which is beside the rest.
+func (t *typedProgram) begin(r, n int, name string) {
 	factor := t.regs[len(t.regs)-t.constants-1]
-	each := func(row func(i int), set func(c Mem, to reg.VecPhysical)) {
-		for i := range r {
-			row(i)
-			for p := range n {
-				for v := range t.vecs {
-					set(t.output(i, p, v), t.acc(i, p, v, n))
-				}
-			}
+	CMPQ(t.outputs.zeros, Imm(0))
+	JNE(LabelRef(name + "Zero"))
+	for i := range r {
+		VBROADCASTSS(Mem{Base: beginAlpha, Disp: 4 * i}, factor)
+		for at := range n * t.vecs {
+			VMULPS(Mem{Base: beginFrom, Disp: at * t.size}, factor, t.regs[i*n*t.vecs+at])
+		}
+		if i+1 < r {
+			ADDQ(cStride, beginFrom)
 		}
 	}
-	MOVQ(t.alpha, count)
-	CMPQ(count, imm(overwriteOutputs))
-	JE(LabelRef(overwrite))
-	JB(LabelRef(plain))
-	each(func(i int) { VBROADCASTSS(Mem{Base: count, Disp: 4 * i}, factor) },
-		func(c Mem, to reg.VecPhysical) { VMULPS(c, factor, to) })
-	JMP(LabelRef(ready))
-	Label(plain)
-	each(func(int) {}, func(c Mem, to reg.VecPhysical) { VMOVUPS(c, to) })
-	Label(ready)
 	t.reorder(r, n, t.format.split)
-	zeroed := unique("begun")
-	JMP(LabelRef(zeroed))
-	Label(overwrite)
-	each(func(int) {}, func(_ Mem, to reg.VecPhysical) { t.zero(to) })
-	Label(zeroed)
+	Label(name + "Begun")
+}
+
+// beginZero is begin where outputs begin with 0.
+func (t *typedProgram) beginZero(r, n int, name string) {
+	Label(name + "Zero")
+	for _, v := range t.regs[:r*n*t.vecs] {
+		t.zero(v)
+	}
+	JMP(LabelRef(name + "Begun"))
 }
 
 func (t *typedProgram) zero(v reg.VecPhysical) {
@@ -192,27 +186,13 @@ func (t *typedProgram) reorder(r, n int, f func(x, y, s, u reg.VecPhysical)) {
 	}
 }
 
-// output addresses vector v of panel p of row i of c.
-func (t *typedProgram) output(i, p, v int) Mem {
-	return rowOf(typedC, cStride, i, p*panelBytes+v*t.size)
-}
-
+// store leaves cPtr at the rows after these.
 func (t *typedProgram) store(r, n int) {
 	t.reorder(r, n, t.format.join)
-	everyThird(typedC, cStride, r)
 	for i := range r {
-		for p := range n {
-			for v := range t.vecs {
-				VMOVUPS(t.acc(i, p, v, n), t.output(i, p, v))
-			}
+		for at := range n * t.vecs {
+			VMOVUPS(t.regs[i*n*t.vecs+at], Mem{Base: cPtr, Disp: at * t.size})
 		}
+		ADDQ(cStride, cPtr)
 	}
-}
-
-func (t *typedProgram) advanceAlpha(r int) {
-	skip := unique("noAlpha")
-	CMPQ(t.firstAlpha, imm(overwriteOutputs))
-	JBE(LabelRef(skip))
-	ADDQ(imm(4*r), t.alpha)
-	Label(skip)
 }

@@ -69,17 +69,9 @@ var function = regexp.MustCompile(`(?m)^TEXT ·(\w+)\(`)
 // Greppable fails if assembly has a function whose name the Go files of a folder do not spell out:
 // whoever searches for it should find the code that emits it.
 func Greppable(assembly []byte, folder string) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	source, err := goFiles(folder)
 	if err != nil {
 		return err
-	}
-	var source []byte
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		source = append(source, text...)
 	}
 	var missing []string
 	for _, name := range function.FindAllSubmatch(assembly, -1) {
@@ -89,6 +81,47 @@ func Greppable(assembly []byte, folder string) error {
 	}
 	if missing != nil {
 		return fmt.Errorf("%s does not spell out %s", folder, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// goFiles is the text of all Go files of a folder.
+func goFiles(folder string) (source []byte, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	for _, file := range files {
+		var text []byte
+		if text, err = os.ReadFile(file); err != nil {
+			break
+		}
+		source = append(source, text...)
+	}
+	return source, err
+}
+
+var like = regexp.MustCompile(`(?m)^// (\w+) works like (\w+)\.$`)
+
+// Twins fails if assembly has a function above which it does not say which function of the Go files
+// in a folder it works like.
+func Twins(assembly []byte, folder string) error {
+	source, err := goFiles(folder)
+	if err != nil {
+		return err
+	}
+	twins := map[string]string{}
+	for _, l := range like.FindAllSubmatch(assembly, -1) {
+		twins[string(l[1])] = string(l[2])
+	}
+	var missing []string
+	for _, name := range function.FindAllSubmatch(assembly, -1) {
+		twin := twins[string(name[1])]
+		declared := regexp.MustCompile(`(?m)^func ` + twin + `[\[(]`)
+		if twin == "" || !declared.Match(source) {
+			missing = append(missing, fmt.Sprintf("%s (%q)", name[1], twin))
+		}
+	}
+	if missing != nil {
+		return fmt.Errorf("%s does not declare the function that these work like: %s", folder,
+			strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -158,3 +158,29 @@ func TestGreppable(t *testing.T) {
 		t.Errorf("the error is %v, want dotAVX512", err)
 	}
 }
+
+func TestTwins(t *testing.T) {
+	folder := t.TempDir()
+	source := []byte("package attn\n\nfunc dotGeneric(a, b []float32) float32 { return 0 }\n" +
+		"func turnGeneric[T any](x []T) {}\n")
+	if err := os.WriteFile(filepath.Join(folder, "dot.go"), source, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const (
+		dot     = "// dotSIMD works like dotGeneric.\nTEXT ·dotSIMD(SB), $0-8\n"
+		turn    = "// turnSIMD works like turnGeneric.\n// func turnSIMD()\nTEXT ·turnSIMD(SB), $0-0\n"
+		silent  = "TEXT ·maxSIMD(SB), $0-8\n"
+		unknown = "// expSIMD works like exp.\nTEXT ·expSIMD(SB), $0-8\n"
+	)
+	if err := Twins([]byte(dot+turn), folder); err != nil {
+		t.Error(err)
+	}
+	err := Twins([]byte(dot+silent+unknown), folder)
+	if want := `work like: maxSIMD (""), expSIMD ("exp")`; err == nil ||
+		!strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if err := Twins([]byte(dot), filepath.Join(folder, "none")); err == nil {
+		t.Error("a folder without the function passes")
+	}
+}

@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Keys to values (kernel_turn.go): squares of 16 channels × 16 keys are transposed, those of the
-// same channels one after the other, so that what is written follows each other.
+// Keys to values (kernel_transpose.go): squares of 16 channels × 16 keys are transposed, those of
+// the same channels one after the other, so that what is written follows each other.
 
-// turnKernel transposes squares: a row of 16 keys becomes a column.
-func turnKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
+// transposeKernel transposes squares: a row of 16 keys becomes a column.
+func transposeKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {
 	TEXT(name, noSplit, "func(dst, k *"+element+", stride, squares, panels int)")
 	dst, k, stride := param("dst"), param("k"), param("stride")
 	squares, panels := param("squares"), param("panels")
@@ -33,9 +33,9 @@ func turnKernel(name, element string, size int, square func(k, dst reg.GPVirtual
 	finish()
 }
 
-// turnFloatsKernel: 8 channels × 4 keys at a time.
-func turnFloatsKernel() {
-	turnKernel("turnFloatsSIMD", "float32", 4, func(k, dst reg.GPVirtual) {
+// transposeFloatsKernel: 8 channels × 4 keys at a time.
+func transposeFloatsKernel() {
+	transposeKernel("transposeFloatsSIMD", "float32", 4, func(k, dst reg.GPVirtual) {
 		for half := range 2 {
 			for key := 0; key < panel; key += 4 {
 				columns := transpose4(func(r int) Mem {
@@ -49,9 +49,9 @@ func turnFloatsKernel() {
 	})
 }
 
-// turnFloatsAVX512Kernel: a whole square at a time, in registers of 16 keys.
-func turnFloatsAVX512Kernel() {
-	turnKernel("turnFloatsAVX512", "float32", 4, func(k, dst reg.GPVirtual) {
+// transposeFloatsAVX512Kernel: a whole square at a time, in registers of 16 keys.
+func transposeFloatsAVX512Kernel() {
+	transposeKernel("transposeFloatsAVX512", "float32", 4, func(k, dst reg.GPVirtual) {
 		var v [panel]reg.VecPhysical
 		spare, more := zmm[panel], zmm[panel+1:]
 		for r := range v {
@@ -92,10 +92,10 @@ func pairUp(v [panel]reg.VecPhysical, spare reg.VecPhysical, apart int,
 	return out, spare
 }
 
-// turnHalvesKernel: 8 channels × 16 keys at a time, of which a register has 8 in each half.
-func turnHalvesKernel() {
+// transposeHalvesKernel: 8 channels × 16 keys at a time, of which a register has 8 in each half.
+func transposeHalvesKernel() {
 	const row = 2 * panel // bytes
-	turnKernel("turnHalvesSIMD", "uint16", 2, func(k, dst reg.GPVirtual) {
+	transposeKernel("transposeHalvesSIMD", "uint16", 2, func(k, dst reg.GPVirtual) {
 		for half := range 2 {
 			var v [8]reg.VecVirtual
 			for r := range v {
@@ -126,10 +126,10 @@ func unpackPairs(v [8]reg.VecVirtual, low, high func(ops ...Op)) (out [8]reg.Vec
 	return out
 }
 
-// turnGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of four
-// keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
-func turnGroupsKernel() {
-	TEXT("turnGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups int)")
+// transposeGroupsKernel brings groups of four channels of each of 16 keys to the order of groups of
+// four keys: in each quarter of 64 bytes, 4 keys × 4 channels are transposed.
+func transposeGroupsKernel() {
+	TEXT("transposeGroupsSIMD", noSplit, "func(dst, k *byte, stride, groups int)")
 	dst, k, stride, groups := param("dst"), param("k"), param("stride"), param("groups")
 	third, order := GP64(), YMM() // strides; which bytes of four rows of four follow each other
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)

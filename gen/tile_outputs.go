@@ -1,0 +1,109 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Where outputs begin: tiles multiply what they find there by factors. To begin with 0 they find
+// zeros, and to begin with the outputs as they are, factors of 1, which changes no bit. So there is
+// one way for all three.
+const (
+	mostFactors = 12                  // rows of a tile
+	mostZeros   = wholePanels * panel // columns of a tile
+	floatOne    = 0x3f800000          // the bits of 1
+)
+
+// zeros is a row of 0.
+func zeros() Mem {
+	m, ok := table["zeros"]
+	if !ok {
+		m = GLOBL("zeros", readOnly)
+		DATA(4*mostZeros-4, U32(0)) // the last word
+		table["zeros"] = m
+	}
+	return m
+}
+
+// noFactors is a factor of 1 for each row of a tile.
+func noFactors() Mem {
+	w := make([]uint32, mostFactors)
+	for i := range w {
+		w[i] = floatOne
+	}
+	return words("ones", w...)
+}
+
+// While a tile's outputs begin, these registers are what they are read by.
+var beginFrom, beginAlpha = a0, count
+
+// beginning is stack slots that say where the outputs of a call begin.
+type beginning struct {
+	zeros     Mem // where outputs begin, if that is with 0, else 0
+	alpha     Mem // the factor of the tile's first row
+	first     Mem // and of the first row
+	alphaStep Mem // bytes from a factor to the next one
+}
+
+func (o *beginning) slots() []*Mem { return []*Mem{&o.zeros, &o.alpha, &o.first, &o.alphaStep} }
+
+// arguments takes alpha, which may be nil, and whether to overwrite from the layout at b. It
+// changes tmp.
+func (o *beginning) arguments(b, tmp reg.Register) {
+	o.from(b, tmp)
+	given, none := unique("factors"), unique("noFactors")
+	XORQ(tmp, tmp)
+	CMPQ(o.zeros, Imm(0))
+	JNE(LabelRef(none))
+	Load(Param("alpha"), tmp)
+	MOVQ(I32(4), o.alphaStep)
+	TESTQ(tmp, tmp)
+	JNE(LabelRef(given))
+	Label(none)
+	MOVQ(tmp, o.alphaStep)
+	LEAQ(noFactors(), tmp)
+	Label(given)
+	MOVQ(tmp, o.first)
+}
+
+// from is arguments without alpha.
+func (o *beginning) from(b, tmp reg.Register) {
+	used := unique("used")
+	XORQ(tmp, tmp)
+	CMPB(field(b, "panelLayout.overwrite"), Imm(0))
+	JE(LabelRef(used))
+	LEAQ(zeros(), tmp)
+	Label(used)
+	MOVQ(tmp, o.zeros)
+}
+
+// keep lets outputs begin as they are from now on. It changes tmp.
+func (o *beginning) keep(tmp reg.Register) {
+	LEAQ(noFactors(), tmp)
+	MOVQ(tmp, o.first)
+	MOVQ(I32(0), o.alphaStep)
+	MOVQ(I32(0), o.zeros)
+}
+
+// restart goes back to the first row's factor, by way of a0.
+func (o *beginning) restart() { move(o.first, o.alpha) }
+
+// advance moves on by so many rows, a register that it changes.
+func (o *beginning) advance(rows reg.Register) {
+	IMULQ(o.alphaStep, rows)
+	ADDQ(rows, o.alpha)
+}
+
+// at leaves in from where the outputs begin that are at c, and in step the bytes from a row to the
+// next one: those between rows of c, or 0.
+func (o *beginning) at(c reg.Register, stride Op, from, step reg.Register) {
+	ready := unique("begun")
+	XORQ(step, step)
+	MOVQ(o.zeros, from)
+	TESTQ(from, from)
+	JNE(LabelRef(ready))
+	MOVQ(c, from)
+	MOVQ(stride, step)
+	Label(ready)
+}
