@@ -23,7 +23,7 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk prefix_group span block block_full block_options block_turned int8 int8_blocks weights merge
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file kv_latent"},
-	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split
+	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split
 		kernel_variants
 		kernel_prefetch kernel_transpose
 		kernel_int8 kernel_int8_generic integer_rows
