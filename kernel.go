@@ -1,8 +1,6 @@
 package attn
 
 import (
-	"iter"
-
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/sanitize"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -55,9 +53,12 @@ func packKeys(dst, k []float32, stride, n, d int) {
 
 // splitPackKeys takes a panel at a time, and of that fewer dimensions.
 func splitPackKeys(dst, k []float32, stride, n, d int) {
+	const step = callCopies / panel
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for j, end := range pieces(n, panel) {
-		for x, to := range pieces(d, callCopies/panel) {
+	for j := 0; j < n; j += panel {
+		end := min(j+panel, n)
+		for x := 0; x < d; x += step {
+			to := min(x+step, d)
 			packKeysSIMD(&dst[j*d+x*panel], &k[j*stride+x], stride, end-j, to-x, inOrder)
 		}
 	}
@@ -71,7 +72,9 @@ func packValues(dst, v []float32, stride, n, d int) {
 		return
 	}
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for c, to := range pieces(d, callCopies/n/panel*panel) {
+	step := callCopies / n / panel * panel
+	for c := 0; c < d; c += step {
+		to := min(c+step, d)
 		packValuesSIMD(&dst[c*Block], &v[c], stride, n, to-c, inOrder)
 	}
 }
@@ -334,18 +337,6 @@ func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (eve
 
 // The kernels that go through vectors, piece by piece, or through pairs of queries and keys.
 
-// pieces are the parts [from, to) of n elements that calls take one after the other, most of them
-// of so many elements.
-func pieces(n, most int) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) {
-		for from := 0; from < n; from += most {
-			if !yield(from, min(from+most, n)) {
-				return
-			}
-		}
-	}
-}
-
 func scale(dst, x []float32, f float32) {
 	operand.Reads(x, len(x))
 	operand.Writes(dst, len(x))
@@ -353,7 +344,8 @@ func scale(dst, x []float32, f float32) {
 		scaleGeneric(dst, x, f)
 		return
 	}
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		scaleSIMD(&dst[from], &x[from], to-from, f)
 	}
 }
@@ -370,8 +362,10 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		return
 	}
 	step := max(1, callElements/roundUp(n, panel)) // a row takes some time, however short
-	for r, end := range pieces(rows, step) {
-		for c, to := range pieces(n, callElements) {
+	for r := 0; r < rows; r += step {
+		end := min(r+step, rows)
+		for c := 0; c < n; c += callElements {
+			to := min(c+callElements, n)
 			normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
 		}
 	}
@@ -384,7 +378,8 @@ func merge(o, b []float32, x, y float32) {
 		mergeGeneric(o, b, x, y)
 		return
 	}
-	for from, to := range pieces(len(b), callElements) {
+	for from := 0; from < len(b); from += callElements {
+		to := min(from+callElements, len(b))
 		mergeSIMD(&o[from], &b[from], to-from, x, y)
 	}
 }
@@ -401,7 +396,8 @@ func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 		mergeSumsGeneric(m, l, m2, l2, x, y, c)
 		return
 	}
-	for from, to := range pieces(n, callElements) {
+	for from := 0; from < n; from += callElements {
+		to := min(from+callElements, n)
 		mergeSumsSIMD(&m[from], &l[from], &m2[from], &l2[from], &x[from], &y[from], to-from, c)
 	}
 }
@@ -412,7 +408,8 @@ func softcap(s []float32, limit, factor float32) {
 		softcapGeneric(s, limit, factor)
 		return
 	}
-	for from, to := range pieces(len(s), callSoftcaps) {
+	for from := 0; from < len(s); from += callSoftcaps {
+		to := min(from+callSoftcaps, len(s))
 		softcapSIMD(&s[from], to-from, limit, factor)
 	}
 }
@@ -441,7 +438,8 @@ func allFinite(x []float32) bool {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		if !allFiniteSIMD(&x[from], to-from) {
 			return false
 		}
@@ -459,7 +457,8 @@ func dot(a, b []float32) float32 {
 		return dotSIMD(&a[0], &b[0], len(a))
 	}
 	var lane [64]float32
-	for from, to := range pieces(len(a), callElements) {
+	for from := 0; from < len(a); from += callElements {
+		to := min(from+callElements, len(a))
 		addProducts(&lane, a[from:to], b[from:to])
 	}
 	return fold(lane[:]) + 0
@@ -482,7 +481,8 @@ func maxOf(x []float32) float32 {
 		return maxOfGeneric(x)
 	}
 	top := negInf
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		e := maxOfSIMD(&x[from], to-from)
 		if e != e {
 			return e
@@ -499,7 +499,8 @@ func exp(dst, x []float32) {
 		expGeneric(dst, x)
 		return
 	}
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		expSIMD(&dst[from], &x[from], to-from)
 	}
 }
@@ -514,7 +515,8 @@ func expSum(dst, x []float32, top float32) float32 {
 		return expSumSIMD(&dst[0], &x[0], len(x), top)
 	}
 	var sum lanes
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		expSumSIMD(&dst[from], &x[from], to-from, top)
 		sum.add(dst[from:to])
 	}
@@ -531,7 +533,8 @@ func sumExp(x []float32, top float32) float32 {
 	}
 	var sum lanes
 	var buffer [1024]float32
-	for from, to := range pieces(len(x), len(buffer)) {
+	for from := 0; from < len(x); from += len(buffer) {
+		to := min(from+len(buffer), len(x))
 		expSumSIMD(&buffer[0], &x[from], to-from, top)
 		sum.add(buffer[:to-from])
 	}
