@@ -23,7 +23,7 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk prefix_group span few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
-	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split
+	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_split
 		kernel_variants
 		kernel_prefetch kernel_transpose
 		kernel_int8 kernel_int8_generic integer_rows
