@@ -75,8 +75,8 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 	w.fold(p, c.allRows())
 }
 
-// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left
-// out come before all others, and are empty.
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
+// left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
 	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
 	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys

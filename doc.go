@@ -50,8 +50,8 @@
 //     slices.
 //
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
-// model sets Causal also for several queries at once. There are causal alignment, sliding window, mask, additive
-// bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
+// model sets Causal also for several queries at once. There are causal alignment, sliding window,
+// mask, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
 // and weights as further outputs. All compose. What each means exactly, and
 // which options reproduce a call of another library, is in docs/semantics.md.
 //
@@ -82,13 +82,13 @@
 // wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
 // [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
 // State, [ErrClosed] of a Cache, Store, Sequence, Matrix, State or Pool, and [ErrFormat] of what a
-// State, Sequence, Cache or Matrix reads. The text names the argument, what came and what was wanted,
-// and nothing has been written. Functions on plain slices panic if lengths differ, as indexing does,
-// and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil *[Pool] computes
-// on the calling goroutine. Close of a nil pointer, and Release of a nil *Sequence, do nothing; all
-// other methods of *Cache, *Store, *Sequence, *Matrix and *State panic if that is nil. Methods named
-// Save and Load, [LoadMatrix] and [MapMatrix] also return errors of their writer, reader or file,
-// wrapped.
+// State, Sequence, Cache or Matrix reads. The text names the argument, what came and what was
+// wanted, and nothing has been written. Functions on plain slices panic if lengths differ, as
+// indexing does, and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil
+// *[Pool] computes on the calling goroutine. Close of a nil pointer, and Release of a nil
+// *Sequence, do nothing; all other methods of *Cache, *Store, *Sequence, *Matrix and *State panic
+// if that is nil. Methods named Save and Load, [LoadMatrix] and [MapMatrix] also return errors of
+// their writer, reader or file, wrapped.
 //
 // # Implementations
 //

@@ -307,11 +307,12 @@ func Example_contextParallel() {
 
 	// Each worker: a state over its keys, sent in binary form.
 	messages := make([][]byte, 4)
+	config := attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim}
 	var workers sync.WaitGroup
 	for i := range messages {
 		workers.Go(func() {
 			mine := func(x attn.Tensor) attn.Tensor { return x.Slice(i*quarter, (i+1)*quarter) }
-			state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+			state, err := attn.NewState(config)
 			check(err)
 			// The worker's first key has position 0 in its state.
 			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft,
@@ -323,7 +324,7 @@ func Example_contextParallel() {
 	workers.Wait()
 
 	// The receiver: merge in the order of the keys.
-	whole, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+	whole, err := attn.NewState(config)
 	check(err)
 	for _, message := range messages {
 		var state attn.State

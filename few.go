@@ -73,8 +73,8 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		case kindBits:
 			accumulateTyped(p.packed.format, o, w.s, values, w.alpha, rows, stride, Block, layout)
 		case kindIntegers:
-			accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows, stride,
-				Block, 1, layout)
+			accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows,
+				stride, Block, 1, layout)
 		case kindLatent:
 			latentKind{}.accumulateFew(w, p, o, values, rows, layout.keys, layout.overwrite)
 		}

@@ -49,8 +49,8 @@ func (p *plan) checkIntegers() error {
 	case p.packed != nil && p.packed.format != I8:
 		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
 	case p.d >= maxInt8Dim:
-		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow", p.d,
-			maxInt8Dim)
+		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow",
+			p.d, maxInt8Dim)
 	}
 	return nil
 }
@@ -134,7 +134,8 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 }
 
 // scores are the products of rows of queries from one on with the first n packed keys.
-func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
+func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
+	n int) {
 	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {

@@ -16,8 +16,8 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes pool pool_calls matmul matmul_pack matmul_file matmul_typed
-		vector inspect`},
+		state state_binary state_sequence state_nodes pool pool_calls matmul matmul_pack matmul_file
+		matmul_typed vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
 	{Name: "engine", Files: `chunk prefix_group span few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree

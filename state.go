@@ -121,14 +121,14 @@ func (s *State) Reset() {
 // do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
 // of the state; a state that begins with key j of a longer sequence takes Offset = position of
 // query 0 − j, so it is at most 2²⁹ either way. BottomRight is an error because the number of keys
-// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they
-// must be the same in every Update that has them. LSE belongs to Finish. Weights are not supported:
-// they need the final maximum.
+// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once;
+// they must be the same in every Update that has them. LSE belongs to Finish. Weights are not
+// supported: they need the final maximum.
 //
 // Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
-// the Scale, or with Integers of the Scale times the scale of the row's query. The first Update decides
-// which the state has. An Update in another unit brings both to natural units, with one rounding of
-// each maximum; what overflows there becomes the largest number.
+// the Scale, or with Integers of the Scale times the scale of the row's query. The first Update
+// decides which the state has. An Update in another unit brings both to natural units, with one
+// rounding of each maximum; what overflows there becomes the largest number.
 //
 // Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
 // An Update over values that are not, or the other way round, first rotates the outputs so far,

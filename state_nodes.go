@@ -18,7 +18,8 @@ func (s *State) reserve(nodes int) error {
 				len(s.tree.rows)+len(s.tree.spare), s.b, s.h, s.l, s.d, err)
 		}
 		x := m.Floats()
-		s.tree.spare = append(s.tree.spare, nodeRows{state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}, m})
+		st := state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
+		s.tree.spare = append(s.tree.spare, nodeRows{st, m})
 	}
 	return nil
 }
@@ -68,8 +69,8 @@ func (s *State) toNatural() {
 	s.units.all, s.units.own = 1, s.units.own[:0]
 }
 
-// A State's outputs over values that are rotated (kind_latent.go) stay rotated until Finish, so that
-// parts which travel merge as they are. The matrix is its own inverse.
+// A State's outputs over values that are rotated (kind_latent.go) stay rotated until Finish, so
+// that parts which travel merge as they are. The matrix is its own inverse.
 
 // rotation is the size of the matrix that values of the state's dimension are rotated by.
 func (s *State) rotation() int { return s.d & -s.d }

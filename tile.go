@@ -38,8 +38,8 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 		c: p.c, layout: &w.layout, queue: &w.queue}
 }
 
-// addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the values
-// of a part that they weigh.
+// addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
+// values of a part that they weigh.
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b.first, t, at)

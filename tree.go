@@ -40,12 +40,12 @@ func mergeable(a, b *nodeKeys) bool {
 // maxNodes is more nodes than the tree has, for states that were merged in other cuts.
 const maxNodes = 64
 
-// nodeList is which nodes wait for the other half of a larger one, in the order of their keys: in the
-// tree at most one of each size.
+// nodeList is which nodes wait for the other half of a larger one, in the order of their keys: in
+// the tree at most one of each size.
 type nodeList []nodeKeys
 
-// take returns nodes of which the last one takes the key at a position, the next one. merges reports
-// that the last two nodes before it have merged, to make room.
+// take returns nodes of which the last one takes the key at a position, the next one. merges
+// reports that the last two nodes before it have merged, to make room.
 func (s nodeList) take(position int) (nodes nodeList, merges bool) {
 	if last := len(s) - 1; last >= 0 && s[last].open {
 		return s, false
@@ -56,8 +56,8 @@ func (s nodeList) take(position int) (nodes nodeList, merges bool) {
 	return append(s, nodeKeys{first: position, open: true}), merges
 }
 
-// fill gives the last node the keys before a position, and returns how many times the last two nodes
-// have merged then.
+// fill gives the last node the keys before a position, and returns how many times the last two
+// nodes have merged then.
 func (s nodeList) fill(end int) (nodes nodeList, merges int) {
 	last := &s[len(s)-1]
 	last.keys, last.open = end-last.first, end%Segment != 0
