@@ -15,22 +15,16 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
-		state state_binary state_sequence state_nodes pool pool_calls matmul matmul_pack matmul_file
-		matmul_typed vector inspect`},
-	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
-		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
-		scratch prefetch`},
-	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
-	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split
-		kernel_variants
-		kernel_prefetch kernel_transpose
-		kernel_int8 kernel_int8_generic integer_rows
-		kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_int8_amd64 kernel_amd64
-		kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
-	{Name: "tuning", Files: "tuning"},
-	{Name: "types", Files: "view options format errors file_header"},
+	{Name: "API", Files: `doc attention cache tokens_file store attend_sequences state state_update
+		state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed vector inspect`},
+	{Name: "call", Files: "validate validate_views schedule schedule_sequences"},
+	{Name: "engine", Files: `chunk span tile part tile_options kind kind_views kind_panels
+		kind_bits kind_integers kind_latent integers tree scratch prefetch`},
+	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
+	{Name: "kernels", Files: `kernel kernel_vector kernel_split kernel_layout kernel_generic
+		kernel_variants kernel_prefetch kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
+		kernel_int8_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
+	{Name: "types", Files: "view options format errors"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// The file of a matrix: the header (file_header.go), then parts
+// The file of a matrix: the header (file.go), then parts
 //
 //	of I8     the scales as in Matrix, [batch][heads][outputs in whole panels] float32, and bytes of
 //	          zero so that the part and its checksum are a multiple of 64 bytes

@@ -16,7 +16,7 @@ import (
 //	u32       keys
 //	f32       the unit of maxima, 0 if no key was seen
 //	u32       nodes
-//	u32       marks: 1 if sinks follow, plus 2 if outputs are rotated (kv_latent.go)
+//	u32       marks: 1 if sinks follow, plus 2 if outputs are rotated (kind_latent.go)
 //	f32       sinks, h of them
 //	f32       in version 3: the unit of each row's maxima
 //	          for each node, in the order of their keys:
