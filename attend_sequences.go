@@ -24,10 +24,10 @@ package attn
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-	if err := beginAll(seqs); err != nil {
+	if err := beginCalls(seqs); err != nil {
 		return err
 	}
-	defer endAll(seqs)
+	defer endCalls(seqs)
 	w := scratches.Get().(*scratch)
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := p.initSequences(&w.call, w.call.take(seqs), opt)
@@ -46,15 +46,15 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	if p == nil {
 		return AttendSequences(dst, q, seqs, opt)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
-	if err := beginAll(seqs); err != nil {
+	defer p.putJob(j)
+	if err := beginCalls(seqs); err != nil {
 		return err
 	}
-	defer endAll(seqs)
+	defer endCalls(seqs)
 	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	if err := j.plan.initSequences(&j.call, j.call.take(seqs), opt); err != nil {
 		return err
@@ -63,30 +63,30 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	return nil
 }
 
-// beginAll registers a call over sequences, which must be of one store that is open. It registers
+// beginCalls registers a call over sequences, which must be of one store that is open. It registers
 // none if there is an error.
-func beginAll(seqs []*Sequence) (err error) {
+func beginCalls(seqs []*Sequence) (err error) {
 	for i, s := range seqs {
 		if s == nil {
 			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
-		} else if e := s.begin(); e != nil {
+		} else if e := s.beginCall(); e != nil {
 			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
 		} else if s.store != seqs[0].store {
-			s.end()
+			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
 		}
 		if err != nil {
-			endAll(seqs[:i])
+			endCalls(seqs[:i])
 			return err
 		}
 	}
 	return nil
 }
 
-// endAll is called after beginAll.
-func endAll(seqs []*Sequence) {
+// endCalls is called after beginCalls.
+func endCalls(seqs []*Sequence) {
 	for _, s := range seqs {
-		s.end()
+		s.endCall()
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *tokens) add(k, v Tensor) {
 	m.truncate(m.k.L + k.L)
 }
 
-// grow makes room for so many tokens.
+// grow makes room for a number of tokens.
 func (m *tokens) grow(capacity int) {
 	before := *m
 	m.config.Capacity = capacity
@@ -353,7 +353,7 @@ func (p *cachePlay) rotated(x Tensor) Tensor {
 	return rotatedRows(x)
 }
 
-// zeroValues is a tensor for values of so many tokens: the zero Tensor if they are part of keys.
+// zeroValues is a tensor for values of some tokens: the zero Tensor if they are part of keys.
 func (p *cachePlay) zeroValues(n int) Tensor {
 	g := &p.model.config
 	if g.ValuesInKeys {
@@ -487,7 +487,7 @@ func (p *cachePlay) append(n int) {
 	p.addRounded(k, v, p.model.add)
 }
 
-// scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
+// scales reports whether sums of some elements of x are finite, as a cache of I8 wants them.
 func (p *cachePlay) scales(x Tensor, terms int) bool {
 	for _, e := range contiguous(x).Data {
 		if !(math.Abs(float64(e)) <= math.MaxFloat32/float64(terms)) {

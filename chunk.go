@@ -41,7 +41,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 	case c.lo == c.hi:
 		w.total.reset(c.allRows(), p.oStride)
 	case c.hi <= (c.lo/Segment+1)*Segment:
-		w.total.begin(c.allRows())
+		w.total.restart(c.allRows())
 		w.addSegment(p, &c, &w.total, c.lo, c.hi)
 	default:
 		w.addSegments(p, &c)
@@ -67,7 +67,7 @@ func (p *plan) clearRows(c *chunk, n int) {
 func (w *scratch) addSegments(p *plan, c *chunk) {
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
-		w.part.begin(c.allRows())
+		w.part.restart(c.allRows())
 		w.addSegment(p, c, &w.part, first, end)
 		w.push(p, first/Segment, c.allRows())
 		first = end

@@ -269,7 +269,7 @@ func (c *trial) fillFactors(x []float32) {
 	}
 }
 
-// markMasked makes about so many in four weights those of keys that do not exist.
+// markMasked makes some of four weights those of keys that do not exist.
 func (c *trial) markMasked(x []float32, masked int) {
 	if masked == 0 {
 		return

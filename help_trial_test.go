@@ -208,7 +208,7 @@ func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
 	c.fill(kind, got)
 	k := len(c.outputs)
 	c.outputs = slices.Grow(c.outputs, 1)[:k+1]
-	o := &c.outputs[k] // the memory of the trial before, if it had so many
+	o := &c.outputs[k] // the memory of the trial before, if it had as many
 	o.got, o.want = got, append(o.want[:0], got...)
 	return got, o.want
 }

@@ -43,15 +43,15 @@ func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 // pooled runs a call that prepare validates.
 func pooled(dst Tensor, prepare func(j *job) error) error {
 	p := threeWorkers()
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	if err := prepare(j); err != nil || dst.empty() {
 		return err
 	}
-	j.begin(p.size)
+	j.schedule(p.size)
 	p.run(j)
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 	Segment = 1024
 
 	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
-	// kernel (gen/softmax.go) keeps the lanes of so many sums on its stack.
+	// kernel (gen/softmax.go) keeps the lanes of that many sums on its stack.
 	softmaxRows = 96
 
 	// inPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than
@@ -112,7 +112,7 @@ type integerRows struct {
 	starts []int32
 }
 
-// fit makes the memory large enough, for at least so many rows a call.
+// fit makes the memory large enough, for at least that number of rows a call.
 func (x *integerRows) fit(elements, groups, rows int) {
 	if tuned.DotProduct && rows >= tuned.MinInt8Rows16 {
 		x.bytes, x.starts = grow(x.bytes, elements), grow(x.starts, groups)

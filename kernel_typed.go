@@ -85,7 +85,7 @@ func scoreLayout(t Format, d, n int) panelLayout {
 	return l
 }
 
-// widen is dst = v in float32, for panels of so many steps: step k of column c goes to
+// widen is dst = v in float32, for panels of a number of steps: step k of column c goes to
 // c/panel·dstStride + k·panel + c%panel.
 func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)

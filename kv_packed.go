@@ -75,7 +75,7 @@ func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
 	return s
 }
 
-// allocate takes memory for so many blocks of each head of a batch.
+// allocate takes memory for some blocks of each head of a batch.
 func (s *packedKV) allocate(batch, blocks int) (err error) {
 	s.headStride = blocks * s.block
 	if s.memory, err = memory.Allocate(batch * s.heads * s.headStride); err == nil {
@@ -236,7 +236,7 @@ func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j i
 	}
 }
 
-// quantizeKeys rotates m keys and makes integers of them, rows of so many bytes.
+// quantizeKeys rotates m keys and makes integers of them, rows of a number of bytes.
 func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
 	if s.rotates {
 		rows := w.row[:m*s.d]

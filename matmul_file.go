@@ -264,7 +264,7 @@ func (m *Matrix) readScales(f *frames.Reader) (memory.Growing, error) {
 	return g, err
 }
 
-// readNumbers reads so many bytes of numbers of a size, piece by piece.
+// readNumbers reads bytes of numbers of a size, piece by piece.
 func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size int) error {
 	for bytes > 0 {
 		x, err := to.Next(min(bytes, filePiece))
@@ -286,7 +286,7 @@ func errMemory(g *memory.Growing, err error) error {
 	return fail(ErrMemory, "the file's matrix is %d bytes: %v", g.Most, err)
 }
 
-// readZeros reads the end of a part, so many bytes of zero.
+// readZeros reads the end of a part, n bytes of zero.
 func readZeros(f *frames.Reader, part string, n int) error {
 	x := make([]byte, n)
 	if err := f.Read(x); err != nil {

@@ -29,7 +29,7 @@ func TestSchedulePartition(t *testing.T) {
 		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8),
 			zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
 		must(t, j.plan.init(nil))
-		j.begin(c.workers)
+		j.schedule(c.workers)
 		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
 			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments,
 				c.chunkRows, c.segment)
@@ -53,7 +53,7 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 		x := Tensor{SH: 64, SL: 8 * 64}
 		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64,
 			source: source{k: x, v: x}}}
-		j.begin(c.workers)
+		j.schedule(c.workers)
 		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
 			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk,
 				j.segments, c.headsPerChunk, c.segment)

@@ -47,7 +47,7 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 
 // add adds the keys of a validated call.
 func (s *State) add(p *plan) error {
-	if err := s.beginAdd(p); err != nil {
+	if err := s.prepareAdd(p); err != nil {
 		return err
 	}
 	if p.lk > 0 && !p.q.empty() {
@@ -64,13 +64,13 @@ func (s *State) add(p *plan) error {
 		}
 		scratches.Put(w)
 	}
-	s.endAdd(p)
+	s.finishAdd(p)
 	return nil
 }
 
-// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
+// prepareAdd makes sure that there is memory for the keys of a call, and that their unit is the
 // state's.
-func (s *State) beginAdd(p *plan) error {
+func (s *State) prepareAdd(p *plan) error {
 	if p.lk == 0 || p.q.empty() {
 		return nil
 	}
@@ -84,8 +84,8 @@ func (s *State) beginAdd(p *plan) error {
 	return nil
 }
 
-// endAdd counts the keys of a call.
-func (s *State) endAdd(p *plan) {
+// finishAdd counts the keys of a call.
+func (s *State) finishAdd(p *plan) {
 	s.keepSinks(p.sinks)
 	s.keys += p.lk
 	runtime.KeepAlive(s) // and with it its memory
@@ -110,7 +110,7 @@ func (s *State) UpdateSequence(q Tensor, seq *Sequence, opt *Options) error {
 	if err := seq.beginUpdate(); err != nil {
 		return err
 	}
-	defer seq.end()
+	defer seq.endCall()
 	p := newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
 	if err := s.initSequence(&p, seq, opt); err != nil {
 		return err
@@ -118,12 +118,12 @@ func (s *State) UpdateSequence(q Tensor, seq *Sequence, opt *Options) error {
 	return s.add(&p)
 }
 
-// beginUpdate is begin for a sequence that is an argument.
+// beginUpdate is beginCall for a sequence that is an argument.
 func (s *Sequence) beginUpdate() error {
 	if s == nil {
 		return fail(ErrOption, "seq is nil, want a sequence")
 	}
-	return s.begin()
+	return s.beginCall()
 }
 
 // initSequence validates the arguments of an Update over a sequence.
@@ -224,7 +224,7 @@ func (u *stateUpdate) unit(w *scratch, p *plan, i int) { u.updateNode(w, p, u.no
 // The nodes of a State: their memory, the units of their maxima, and whether their outputs are
 // rotated.
 
-// reserve makes sure that there is memory for so many more nodes.
+// reserve makes sure that there is memory for some more nodes.
 func (s *State) reserve(nodes int) error {
 	for len(s.tree.spare) < nodes {
 		rows := s.rows()

@@ -105,9 +105,9 @@ type Sequence struct {
 // released is added to Sequence.calls by Release.
 const released = -1 << 62
 
-// begin registers a call over the sequence, which keeps its pages until end. The error is
+// beginCall registers a call over the sequence, which keeps its pages until endCall. The error is
 // [ErrClosed] for a sequence that was released or whose store was closed.
-func (s *Sequence) begin() error {
+func (s *Sequence) beginCall() error {
 	for s.store != nil {
 		n := s.calls.Load()
 		switch {
@@ -116,7 +116,7 @@ func (s *Sequence) begin() error {
 		case !s.calls.CompareAndSwap(n, n+1):
 			continue
 		case s.store.packed.memory == nil:
-			s.end()
+			s.endCall()
 			return fail(ErrClosed, "the sequence's store was closed")
 		}
 		return nil
@@ -128,9 +128,9 @@ func errReleased() error {
 	return fail(ErrClosed, "the sequence was released, or is not from NewSequence")
 }
 
-// end is called after a begin that returned no error. The last call over a released sequence gives
-// its pages back.
-func (s *Sequence) end() {
+// endCall is called after a beginCall that returned no error. The last call over a released
+// sequence gives its pages back.
+func (s *Sequence) endCall() {
 	if s.calls.Add(-1) == released {
 		s.store.pages.Release(&s.table)
 	}
@@ -179,10 +179,10 @@ func (s *Sequence) First() int {
 // PagesFor returns how many free pages of the store appending n tokens would take, a copy of a
 // shared page included.
 func (s *Sequence) PagesFor(n int) int {
-	if s.begin() != nil {
+	if s.beginCall() != nil {
 		return 0
 	}
-	defer s.end()
+	defer s.endCall()
 	return s.store.pages.Need(&s.table, max(0, n))
 }
 
@@ -195,10 +195,10 @@ func (s *Sequence) PagesFor(n int) int {
 // nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
 // of I8, elements that are not finite are [ErrOption].
 func (s *Sequence) Append(k, v Tensor) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endCall()
 	packed, at := &s.store.packed, s.table.Len()
 	if err := packed.checkTokens(&k, &v, 1); err != nil {
 		return err
@@ -227,10 +227,10 @@ func (s *Store) errPages(what string, n, need, free int) error {
 // Truncate drops the tokens at position n and after it, as speculative decoding does when it rolls
 // back. n is First to Len, or the error is [ErrLength].
 func (s *Sequence) Truncate(n int) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endCall()
 	if n < s.table.First() || n > s.table.Len() {
 		return fail(ErrLength, "n is %d, want %d to %d, the positions of the tokens",
 			n, s.table.First(), s.table.Len())
@@ -244,10 +244,10 @@ func (s *Sequence) Truncate(n int) error {
 // so the others keep theirs. Tokens that were dropped before may be dropped again. The position is
 // 0 to Len, or the error is [ErrLength].
 func (s *Sequence) DropBefore(position int) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endCall()
 	if position < 0 || position > s.table.Len() {
 		return fail(ErrLength, "position is %d, want 0 to %d, the positions of the sequence", position,
 			s.table.Len())
@@ -260,10 +260,10 @@ func (s *Sequence) DropBefore(position int) error {
 // them appends first to the last page, if that is not full, gets a copy of this page. The fork of a
 // released sequence is a released one: its methods return [ErrClosed].
 func (s *Sequence) Fork() *Sequence {
-	if s.begin() != nil {
+	if s.beginCall() != nil {
 		return new(Sequence)
 	}
-	defer s.end()
+	defer s.endCall()
 	return &Sequence{store: s.store, table: s.store.pages.Fork(&s.table)}
 }
 
@@ -275,10 +275,10 @@ func (s *Sequence) Fork() *Sequence {
 // What [Cache.Read] says of formats holds here, too. If these tokens are not there, the error is
 // [ErrLength].
 func (s *Sequence) Read(k, v Tensor, from int) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return err
 	}
-	defer s.end()
+	defer s.endCall()
 	packed, first, end := &s.store.packed, s.table.First(), s.table.Len()
 	if err := packed.checkTokens(&k, &v, 1); err != nil {
 		return err

@@ -87,7 +87,7 @@ func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
 	return err
 }
 
-// readInPlace reads the pages of so many tokens into the blocks of the cache.
+// readInPlace reads the pages of some tokens into the blocks of the cache.
 func (c *Cache) readInPlace(f *frames.Reader, length int) error {
 	for i := 0; i*Block < length; i++ {
 		if err := c.packed.readPage(f, i, c.heads(), i, 0, min(Block, length-i*Block)); err != nil {
@@ -97,7 +97,7 @@ func (c *Cache) readInPlace(f *frames.Reader, length int) error {
 	return nil
 }
 
-// readBeside reads the pages of so many tokens into memory of their own, and when all are right,
+// readBeside reads the pages of some tokens into memory of their own, and when all are right,
 // copies them to the blocks of the cache.
 func (c *Cache) readBeside(f *frames.Reader, length int) error {
 	size := c.heads() * c.packed.block
@@ -127,10 +127,10 @@ func (c *Cache) readBeside(f *frames.Reader, length int) error {
 // page: about as many bytes as their pages take. It returns how many were written. The same tokens
 // give the same bytes, those of [Cache.Save] with a batch of 1. Errors of w are wrapped.
 func (s *Sequence) Save(w io.Writer) (n int64, err error) {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return 0, err
 	}
-	defer s.end()
+	defer s.endCall()
 	packed := &s.store.packed
 	f := frames.Writer{To: w}
 	h := s.store.header(s.table.First(), s.table.Len())
@@ -161,10 +161,10 @@ func (s *Store) header(first, length int) fileHeader {
 // written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it
 // has too few. Other errors of r are wrapped. After any error the tokens are those that there were.
 func (s *Sequence) Load(r io.Reader) (n int64, err error) {
-	if err := s.begin(); err != nil {
+	if err := s.beginCall(); err != nil {
 		return 0, err
 	}
-	defer s.end()
+	defer s.endCall()
 	f := frames.Reader{From: r}
 	h := s.store.header(0, 0)
 	if err = h.readTokens(&f, "the store's"); err == nil {

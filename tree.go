@@ -112,7 +112,7 @@ type state struct {
 	overwrite bool      // no block has been added: what o holds means nothing
 }
 
-// grow makes the state large enough for so many rows. (It may change places with others, so all
+// grow makes the state large enough for some rows. (It may change places with others, so all
 // have the same size.)
 func (s *state) grow(rows, oStride int) {
 	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
@@ -120,7 +120,7 @@ func (s *state) grow(rows, oStride int) {
 
 // reset makes the first rows rows of the state empty.
 func (s *state) reset(rows, oStride int) {
-	s.begin(rows)
+	s.restart(rows)
 	s.overwrite = false
 	clear(s.o[:rows*oStride])
 }
@@ -132,9 +132,9 @@ func (s *state) copy(t *state, rows, oStride int) {
 	copy(s.o[:rows*oStride], t.o)
 }
 
-// begin is reset but for the outputs, for a state that gets a block next: then
+// restart is reset but for the outputs, for a state that gets a block next: then
 // each tile clears its own, which also brings them to the cache.
-func (s *state) begin(rows int) {
+func (s *state) restart(rows int) {
 	for r := range s.m[:rows] {
 		s.m[r] = negInf
 	}

@@ -291,7 +291,7 @@ func TestOverlapOnStack(t *testing.T) {
 	}
 }
 
-// overlapAt makes two calls whose outputs overlap, under so many calls of itself.
+// overlapAt makes two calls whose outputs overlap, under a number of calls of itself.
 //
 //go:noinline
 func overlapAt(depth int) [2]error {

@@ -43,7 +43,7 @@ func checkView[T any](name string, v *View[T]) error {
 	return nil
 }
 
-// checkStride validates the stride of a dimension of so many, after which it is explicit, and
+// checkStride validates the stride of a dimension of count elements, after which it is explicit, and
 // returns from the first of them to the last.
 func checkStride(name string, dimension byte, count int, stride *int, extent int) (int, error) {
 	switch {
@@ -183,7 +183,7 @@ type namedSize struct {
 	n    int
 }
 
-// openPacked validates a configuration and returns packed blocks of so many tokens for each head of
+// openPacked validates a configuration and returns packed blocks of some tokens for each head of
 // a batch. Its sizes are named; those that the blocks depend on come once more.
 func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv, blocks int,
 	valuesInKeys bool) (s packedKV, err error) {
@@ -214,7 +214,7 @@ func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv,
 	return s, nil
 }
 
-// fits reports whether so many blocks of each head of a batch are at most maxElements words of four
+// fits reports whether some blocks of each head of a batch are at most maxElements words of four
 // bytes. It does not use block, which may have overflowed.
 func (s *packedKV) fits(batch, blocks int) bool {
 	scale := s.scaleBytes / Block // in I8, where an element is a byte
@@ -226,7 +226,7 @@ func (s *packedKV) fits(batch, blocks int) bool {
 	return ok
 }
 
-// checkTokens makes sure that k and v are tokens of so many sequences.
+// checkTokens makes sure that k and v are tokens of a number of sequences.
 func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
 	if err := checkView("k", k); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (s *packedKV) checkFinite(k, v *Tensor) error {
 	if !s.scaled {
 		return nil
 	}
-	limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of so many are finite
+	limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of that many are finite
 	if err := checkScales("k", k, limit); err != nil {
 		return err
 	}

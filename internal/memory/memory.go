@@ -23,7 +23,7 @@ const (
 	// than clearing and collecting.
 	minMapped = 256 << 10
 
-	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for
+	// fewestHuge: huge pages are asked for from this number of bytes on, because less may have no room for
 	// one.
 	fewestHuge = 4 << 20
 
