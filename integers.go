@@ -85,16 +85,6 @@ func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
 	}
 }
 
-// rotateQueries rotates rows that follow each other as the call's keys are rotated.
-func (p *plan) rotateQueries(q []float32) {
-	switch rotation := p.d & -p.d; {
-	case p.packed != nil && p.packed.rotates:
-		p.packed.rotate(q)
-	case p.packed == nil && p.integers && rotation > 1:
-		rotateAll(q, rotation)
-	}
-}
-
 // hugeQuery is what a query whose rotation overflows is multiplied by, which goes into its unit:
 // sums of maxInt8Dim/2 such numbers are finite.
 const hugeQuery = 1. / maxInt8Dim

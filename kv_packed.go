@@ -385,3 +385,13 @@ func scaleBy(x []float32, scale float32) {
 		x[i] *= scale
 	}
 }
+
+// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+func (p *plan) rotateQueries(q []float32) {
+	switch rotation := p.d & -p.d; {
+	case p.packed != nil && p.packed.rotates:
+		p.packed.rotate(q)
+	case p.packed == nil && p.integers && rotation > 1:
+		rotateAll(q, rotation)
+	}
+}
