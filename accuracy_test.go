@@ -390,8 +390,8 @@ func (p *problem) nearTies(*rand.Rand) {
 }
 
 // cancelling lets two products cancel that are a thousand times as large as the others: 96a·112e −
-// 112a·96e, where e has a number of significant bits. With 8 they are exact. With 24 the last bit of e
-// is set, so that the keys are rounded: were the products opposites that need rounding, the
+// 112a·96e, where e has a number of significant bits. With 8 they are exact. With 24 the last bit
+// of e is set, so that the keys are rounded: were the products opposites that need rounding, the
 // textbook would round both alike and have no error left.
 func (p *problem) cancelling(r *rand.Rand, bits int) {
 	if p.q.D < 2 {

@@ -43,8 +43,8 @@ func checkView[T any](name string, v *View[T]) error {
 	return nil
 }
 
-// checkStride validates the stride of a dimension of count elements, after which it is explicit, and
-// returns from the first of them to the last.
+// checkStride validates the stride of a dimension of count elements, after which it is explicit,
+// and returns from the first of them to the last.
 func checkStride(name string, dimension byte, count int, stride *int, extent int) (int, error) {
 	switch {
 	case count == 1:

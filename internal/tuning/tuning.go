@@ -48,7 +48,7 @@ type Row struct {
 	ISA ISA // the kernels
 
 	// Which kernels take full blocks.
-	MinRows16     int  // from this number of rows on, score and accumulate have 16 lanes, if there are such
+	MinRows16     int  // from that many rows on, score and accumulate have 16 lanes, if there are such
 	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
@@ -58,7 +58,7 @@ type Row struct {
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // and rows over elements of fewer bits
-	FewRows       int  // up to this number of rows, heads side by side go together and prefetch page by page
+	FewRows       int  // up to that many rows, heads side by side go together, page by page
 	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
