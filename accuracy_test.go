@@ -70,7 +70,7 @@ func (m *meanRatio) root() float64 { return math.Sqrt(m.sum / float64(max(1, m.n
 type accuracyGrid struct{ dims, keys []int }
 
 func newAccuracyGrid() accuracyGrid {
-	// which has the bits of the others, and takes long
+	// which has the bits of all, and takes long
 	if few() || tuned.ISA == tuning.Generic {
 		return accuracyGrid{[]int{8, 64, 96}, []int{16, 500}}
 	}
@@ -104,7 +104,7 @@ func (g accuracyGrid) measure(t *testing.T, kind *accuracyKind) (table accuracyT
 			textbook, textbookLSE := textbookRows[float32](p)
 			exact, exactLSE := textbookRows[float64](p)
 			ways := accuracyWays
-			if shapes++; shapes%4 != 0 { // of the others a sample is enough
+			if shapes++; shapes%4 != 0 { // of most a sample is enough
 				ways = ways[:1]
 			}
 			for _, way := range ways {
@@ -352,7 +352,7 @@ func multiply(x []float32, f float32) {
 	}
 }
 
-// roundData leaves so many significant bits of each number: bfloat16 has 8, float16 has 11.
+// roundData leaves some significant bits of each number: bfloat16 has 8, float16 has 11.
 func (p *problem) roundData(bits int) {
 	for _, t := range []Tensor{p.q, p.k, p.v} {
 		for i, e := range t.Data {
@@ -390,8 +390,8 @@ func (p *problem) nearTies(*rand.Rand) {
 }
 
 // cancelling lets two products cancel that are a thousand times as large as the others: 96a·112e −
-// 112a·96e, where e has so many significant bits. With 8 they are exact. With 24 the last bit of e
-// is set, so that the keys are rounded: were the products opposites that need rounding, the
+// 112a·96e, where e has a number of significant bits. With 8 they are exact. With 24 the last bit
+// of e is set, so that the keys are rounded: were the products opposites that need rounding, the
 // textbook would round both alike and have no error left.
 func (p *problem) cancelling(r *rand.Rand, bits int) {
 	if p.q.D < 2 {

@@ -24,10 +24,10 @@ package attn
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-	if err := beginAll(seqs); err != nil {
+	if err := beginCalls(seqs); err != nil {
 		return err
 	}
-	defer endAll(seqs)
+	defer endCalls(seqs)
 	w := scratches.Get().(*scratch)
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := p.initSequences(&w.call, w.call.take(seqs), opt)
@@ -46,15 +46,15 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	if p == nil {
 		return AttendSequences(dst, q, seqs, opt)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
-	if err := beginAll(seqs); err != nil {
+	defer p.putJob(j)
+	if err := beginCalls(seqs); err != nil {
 		return err
 	}
-	defer endAll(seqs)
+	defer endCalls(seqs)
 	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	if err := j.plan.initSequences(&j.call, j.call.take(seqs), opt); err != nil {
 		return err
@@ -63,30 +63,30 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	return nil
 }
 
-// beginAll registers a call over sequences, which must be of one store that is open. It registers
+// beginCalls registers a call over sequences, which must be of one store that is open. It registers
 // none if there is an error.
-func beginAll(seqs []*Sequence) (err error) {
+func beginCalls(seqs []*Sequence) (err error) {
 	for i, s := range seqs {
 		if s == nil {
 			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
-		} else if e := s.begin(); e != nil {
+		} else if e := s.beginCall(); e != nil {
 			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
 		} else if s.store != seqs[0].store {
-			s.end()
+			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
 		}
 		if err != nil {
-			endAll(seqs[:i])
+			endCalls(seqs[:i])
 			return err
 		}
 	}
 	return nil
 }
 
-// endAll is called after beginAll.
-func endAll(seqs []*Sequence) {
+// endCalls is called after beginCalls.
+func endCalls(seqs []*Sequence) {
 	for _, s := range seqs {
-		s.end()
+		s.endCall()
 	}
 }
 
@@ -98,4 +98,58 @@ func (c *sequenceCall) take(seqs []*Sequence) (packed *packedKV) {
 		packed = &s.store.packed
 	}
 	return packed
+}
+
+// initSequences validates the arguments of a call over sequences of a store.
+func (p *plan) initSequences(s *sequenceCall, packed *packedKV, opt *Options) error {
+	if opt != nil && opt.KeyLens != nil {
+		return errKeyLens(opt)
+	}
+	if opt != nil && opt.Offset != 0 {
+		return fail(ErrOption, "Offset is %d, want 0: positions are those of each sequence", opt.Offset)
+	}
+	lens := p.queryLens
+	p.sequences, p.queryLens = s, nil
+	keys, err := s.assignQueries(lens, p.q.L)
+	if err != nil {
+		return err
+	}
+	if packed == nil { // a call over no sequence, whatever the shapes
+		p.kvHeads, p.d, p.dv = p.q.H, p.q.D, p.dst.D
+		return p.initCall(1, opt)
+	}
+	return p.initPacked(packed, 1, keys, opt)
+}
+
+// assignQueries notes which of the queries are of which sequence; lens is nil if each has one. It
+// returns the length of the longest sequence.
+func (s *sequenceCall) assignQueries(lens []int, queries int) (keys int, err error) {
+	if lens != nil && len(lens) != len(s.sequences) {
+		return 0, fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
+			len(lens), len(s.sequences))
+	}
+	if lens == nil && queries != len(s.sequences) {
+		return 0, fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
+			queries, len(s.sequences))
+	}
+	s.longest = 0
+	at := 0
+	for i := range s.sequences {
+		n := 1
+		if lens != nil {
+			n = lens[i]
+		}
+		if n < 0 || n > queries-at {
+			return 0, fail(ErrLength, "QueryLens[%d] is %d, want 0 to %d: q.L is %d, of which those before "+
+				"take %d", i, n, queries-at, queries, at)
+		}
+		x := &s.sequences[i]
+		x.query, x.queries = at, n
+		s.longest, keys = max(s.longest, n), max(keys, x.table.Len())
+		at += n
+	}
+	if at != queries {
+		return 0, fail(ErrShape, "q.L is %d, want the sum of QueryLens, %d", queries, at)
+	}
+	return keys, nil
 }

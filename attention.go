@@ -8,8 +8,8 @@ package attn
 //	v   [B, KVH, Lk, Dv]
 //	dst [B, H, Lq, Dv]
 //
-// Views may have any strides, see [View]. The elements of dst must be distinct, and dst must share no
-// memory with an input (see [ErrOverlap]); inputs may share memory with each other. The row of a
+// Views may have any strides, see [View]. The elements of dst must be distinct, and dst must share
+// no memory with an input (see [ErrOverlap]); inputs may share memory with each other. The row of a
 // query that sees no key is zero. If the arguments are invalid, Attend returns an error that names
 // the argument, and has written nothing.
 //

@@ -65,7 +65,7 @@ func NewCache(c CacheConfig) (*Cache, error) {
 	return &Cache{config: c, packed: packed}, nil
 }
 
-// blocksOf is how many blocks so many tokens take.
+// blocksOf is how many blocks a number of tokens takes.
 func blocksOf(tokens int) int { return (tokens + Block - 1) / Block }
 
 // Config returns the configuration that the cache has, with the Capacity that Grow gave it.
@@ -154,9 +154,9 @@ func (c *Cache) Truncate(n int) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
-// how many of the tokens exist; what the others hold has no influence. If the cache has no room for
-// n more tokens, Append returns [ErrCapacity] and changes nothing. In a cache of I8, elements that
-// are not finite are [ErrOption].
+// how many of the tokens exist; what those behind hold has no influence. If the cache has no room
+// for n more tokens, Append returns [ErrCapacity] and changes nothing. In a cache of I8, elements
+// that are not finite are [ErrOption].
 func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -569,7 +569,7 @@ func (r *integerRow) addIntegers(st *rowState, block int, p []float32, visible u
 	}
 }
 
-// node is the state of so many segments, a power of two, from key first on.
+// node is the state of some segments, a power of two, from key first on.
 func (r *integerRow) node(first, segments int) *rowState {
 	if first >= r.keys {
 		return r.empty()

@@ -52,7 +52,7 @@ func (m *tokens) add(k, v Tensor) {
 	m.truncate(m.k.L + k.L)
 }
 
-// grow makes room for so many tokens.
+// grow makes room for a number of tokens.
 func (m *tokens) grow(capacity int) {
 	before := *m
 	m.config.Capacity = capacity
@@ -236,8 +236,10 @@ func TestCacheErrors(t *testing.T) {
 			"v is [2 1 1 4], want [2 1 1 3]"},
 		{"short", c.Append(short, zeros(2, 1, 3, 3)), ErrLength,
 			"len(k.Data) is 23, want at least 24 for [2 1 3 4] with strides [12 12 4]"},
-		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride, "k.SL is -2, want at least 1, or Broadcast"},
-		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride, "v.SL is -2, want at least 1, or Broadcast"},
+		{"stride", c.Append(negative, zeros(2, 1, 3, 3)), ErrStride,
+			"k.SL is -2, want at least 1, or Broadcast"},
+		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride,
+			"v.SL is -2, want at least 1, or Broadcast"},
 		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the tokens in the cache"},
 		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the tokens in the cache"},
 		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape,
@@ -351,7 +353,7 @@ func (p *cachePlay) rotated(x Tensor) Tensor {
 	return rotatedRows(x)
 }
 
-// zeroValues is a tensor for values of so many tokens: the zero Tensor if they are part of keys.
+// zeroValues is a tensor for values of some tokens: the zero Tensor if they are part of keys.
 func (p *cachePlay) zeroValues(n int) Tensor {
 	g := &p.model.config
 	if g.ValuesInKeys {
@@ -485,7 +487,7 @@ func (p *cachePlay) append(n int) {
 	p.addRounded(k, v, p.model.add)
 }
 
-// scales reports whether sums of so many elements of x are finite, as a cache of I8 wants them.
+// scales reports whether sums of some elements of x are finite, as a cache of I8 wants them.
 func (p *cachePlay) scales(x Tensor, terms int) bool {
 	for _, e := range contiguous(x).Data {
 		if !(math.Abs(float64(e)) <= math.MaxFloat32/float64(terms)) {

@@ -41,7 +41,7 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 	case c.lo == c.hi:
 		w.total.reset(c.allRows(), p.oStride)
 	case c.hi <= (c.lo/Segment+1)*Segment:
-		w.total.begin(c.allRows())
+		w.total.restart(c.allRows())
 		w.addSegment(p, &c, &w.total, c.lo, c.hi)
 	default:
 		w.addSegments(p, &c)
@@ -67,7 +67,7 @@ func (p *plan) clearRows(c *chunk, n int) {
 func (w *scratch) addSegments(p *plan, c *chunk) {
 	for first := c.lo; first < c.hi; {
 		end := min(c.hi, (first/Segment+1)*Segment)
-		w.part.begin(c.allRows())
+		w.part.restart(c.allRows())
 		w.addSegment(p, c, &w.part, first, end)
 		w.push(p, first/Segment, c.allRows())
 		first = end
@@ -75,8 +75,8 @@ func (w *scratch) addSegments(p *plan, c *chunk) {
 	w.fold(p, c.allRows())
 }
 
-// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those left
-// out come before all others, and are empty.
+// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
+// left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
 	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
 	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
@@ -214,4 +214,163 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
 		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, w.units.of(c.at+r), f32.Log(l))
 	}
+}
+
+// writeWeights computes the scores again, now that the final maximum and sum are known.
+func (w *scratch) writeWeights(p *plan, c *chunk) {
+	for r := range c.rows {
+		h, i := p.locate(c.kv, c.row+r)
+		clear(p.weights.row(c.b, h, i))
+	}
+	for lo := c.lo; lo < c.hi; {
+		b := part{first: lo / Block * Block}
+		b.lo, b.hi = lo-b.first, min(c.hi-b.first, Block)
+		w.weightsBlock(p, c, &b)
+		lo = b.first + b.hi
+	}
+}
+
+// weightsBlock writes the weights of keys of one block.
+func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
+	if p.packed != nil {
+		b.place = p.placeOf(c, b.first)
+	}
+	w.keys(p, c, b)
+	w.queue.clear()
+	var t tile
+	for row := 0; row < c.rows; row += t.rows {
+		b.tile(p, c, row, &t)
+		if t.lo == t.hi {
+			continue
+		}
+		w.score(p, c, b, &t, 0)
+		if full := w.optionScores(p, c, b.first, &t, 0); full {
+			w.visibleByPosition(p, c, b.first, &t, 0) // writing weights asks for each key
+		}
+		if p.sinks != nil {
+			w.naturalScores(p, c, &t)
+		}
+		w.writeTileWeights(p, c, b.first, &t)
+	}
+}
+
+// naturalScores brings the scores of a tile from their units to natural ones, where the final
+// maxima are.
+func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
+	for r := range t.rows {
+		row := c.at + t.row + r
+		if u := w.units.of(row); u != 1 && w.natural[row] {
+			s := w.s[r*Block:][t.lo:t.hi]
+			scale(s, s, u)
+		}
+	}
+}
+
+// writeTileWeights writes the weights of a tile's scores.
+func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
+	for r := range t.rows {
+		row := c.at + t.row + r
+		c2 := w.units.factor(row)
+		if p.sinks != nil && w.natural[row] {
+			c2 = f32.Log2E
+		}
+		m, l := w.total.m[row], w.total.l[row]
+		if l == 0 {
+			continue // fully masked: the row is zero already
+		}
+		h, i := p.locate(c.kv, c.row+t.row+r)
+		at := p.weights.offset(c.b, h, i) + first
+		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
+	}
+}
+
+// Sequences that begin with the same pages go through these together: all their rows are rows of
+// one chunk, so each block is read once. The steps of a row are those that it makes alone, in the
+// same order, and so are its bits.
+
+// addShared adds keys [lo, hi) of one segment to the states of a prefix group.
+func (w *scratch) addShared(p *plan, st *state, lo, hi int) {
+	for i := range w.prefix {
+		w.prefix[i].begun = false
+	}
+	w.addGroup(p, w.prefix, st, lo, hi)
+	for i := range w.prefix {
+		if r := &w.prefix[i]; !r.begun {
+			clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+		}
+	}
+	st.overwrite = false
+}
+
+// addGroup is addShared for some sequences that follow each other: first for the pages that all of
+// them share, then for those of each part of them that share more.
+func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
+	if len(group) == 1 {
+		w.addAlone(p, group, st, lo, hi)
+		return
+	}
+	shared := hi
+	for i := range group[1:] {
+		shared = min(shared, group[1+i].shared)
+	}
+	if shared > lo {
+		w.addPrefix(p, group, st, lo, shared)
+		lo = shared
+	}
+	for first := 0; first < len(group) && lo < hi; {
+		n := 1
+		for first+n < len(group) && group[first+n].shared > lo {
+			n++
+		}
+		w.addGroup(p, group[first:first+n], st, lo, hi)
+		first += n
+	}
+}
+
+// addPrefix adds keys [lo, hi), which are in the same pages for all sequences. Blocks that all rows
+// see whole go through all rows together.
+func (w *scratch) addPrefix(p *plan, group []prefixRows, st *state, lo, hi int) {
+	from, to := lo, hi
+	for i := range group {
+		from, to = max(from, group[i].allLo), min(to, group[i].allHi)
+	}
+	from, to = roundUp(from, Block), to/Block*Block
+	if from >= to {
+		w.addAlone(p, group, st, lo, hi)
+		return
+	}
+	w.addAlone(p, group, st, lo, from)
+	w.addTogether(p, group, st, from, to)
+	w.addAlone(p, group, st, to, hi)
+}
+
+// addAlone adds keys [lo, hi) to the state of one sequence after the other.
+func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
+	for i := range group {
+		r := &group[i]
+		if lo, hi := max(lo, r.lo), min(hi, r.hi); lo < hi {
+			st.overwrite = !r.begun
+			w.addSegment(p, &r.chunk, st, lo, hi)
+			r.begun = true
+		}
+	}
+}
+
+// addTogether adds keys [lo, hi), whole blocks that all rows see, to the states of all sequences.
+func (w *scratch) addTogether(p *plan, group []prefixRows, st *state, lo, hi int) {
+	all := group[0].chunk
+	all.rows, all.apart = 0, true
+	all.lo, all.hi, all.allLo, all.allHi = lo, hi, lo, hi
+	st.overwrite = true
+	for i := range group {
+		all.rows += group[i].rows
+		st.overwrite = st.overwrite && !group[i].begun
+	}
+	for i := range group {
+		if r := &group[i]; !r.begun && !st.overwrite {
+			clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+		}
+		group[i].begun = true
+	}
+	w.addSegment(p, &all, st, lo, hi)
 }

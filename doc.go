@@ -23,7 +23,7 @@
 //     memory. Views in BLHD (token-major, as most engines store it) are about as fast if heads and
 //     tokens have no gaps between them: all heads go through the tokens together. With gaps they
 //     are slowest: each head reads a small piece of every token.
-//   - A head dimension that is a multiple of 16 wastes nothing; others are filled up inside.
+//   - A head dimension that is a multiple of 16 wastes nothing; others are padded inside.
 //
 // # Which call
 //
@@ -50,8 +50,8 @@
 //     slices.
 //
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
-// model sets Causal also for several queries at once. There are causal alignment, sliding window, mask, additive
-// bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
+// model sets Causal also for several queries at once. There are causal alignment, sliding window,
+// mask, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
 // and weights as further outputs. All compose. What each means exactly, and
 // which options reproduce a call of another library, is in docs/semantics.md.
 //
@@ -82,13 +82,13 @@
 // wrap [ErrShape], [ErrStride], [ErrLength], [ErrOption] or [ErrOverlap]; there are also
 // [ErrUnsupported], [ErrCapacity] of a Cache or Store, [ErrMemory] of a Cache, Store, Matrix or
 // State, [ErrClosed] of a Cache, Store, Sequence, Matrix, State or Pool, and [ErrFormat] of what a
-// State, Sequence, Cache or Matrix reads. The text names the argument, what came and what was wanted,
-// and nothing has been written. Functions on plain slices panic if lengths differ, as indexing does,
-// and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil *[Pool] computes
-// on the calling goroutine. Close of a nil pointer, and Release of a nil *Sequence, do nothing; all
-// other methods of *Cache, *Store, *Sequence, *Matrix and *State panic if that is nil. Methods named
-// Save and Load, [LoadMatrix] and [MapMatrix] also return errors of their writer, reader or file,
-// wrapped.
+// State, Sequence, Cache or Matrix reads. The text names the argument, what came and what was
+// wanted, and nothing has been written. Functions on plain slices panic if lengths differ, as
+// indexing does, and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil
+// *[Pool] computes on the calling goroutine. Close of a nil pointer, and Release of a nil
+// *Sequence, do nothing; all other methods of *Cache, *Store, *Sequence, *Matrix and *State panic
+// if that is nil. Methods named Save and Load, [LoadMatrix] and [MapMatrix] also return errors of
+// their writer, reader or file, wrapped.
 //
 // # Implementations
 //
@@ -99,16 +99,22 @@
 // generic Go code runs everywhere.
 package attn
 
-// A call goes from the API files (attention.go, cache.go, attend_sequences.go, state.go, pool.go)
-// down through the layers: validate.go makes a plan of the arguments and schedule.go the decisions,
-// plan.go and plan_sequences.go hold them; chunk.go takes rows of queries (prefix_group.go those of
-// sequences that share pages), span.go keys, block.go (and block_full.go, where whole blocks go
-// straight through) one block of them: products (Q·Kᵀ), optionScores, softmax, P·V.
+// What all of this computes is example_formula_test.go, for one head.
 //
-// kernel.go dispatches these to assembly, kernel_variants.go where there are several kernels to
-// choose from, and kernel_typed.go where keys and values have fewer bits. P·V is softmaxValues
-// (kernel_variants.go) for a block that every row sees whole, the usual case; accumulate
-// (kernel.go) for others; accumulateTyped (kernel_typed.go) for few rows over fewer bits. What each
-// computes is the function of the same name and Generic, in kernel_generic.go and
-// kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric. TestLayers keeps that
-// order.
+// A call goes from the API files (attention.go, cache.go, attend_sequences.go, state_update.go,
+// pool_calls.go) down through the layers of layers_test.go, which TestLayers keeps in that order:
+//
+//	validate.go, validate_views.go         make a plan (plan.go, plan_sequences.go) of the arguments
+//	schedule.go, schedule_sequences.go     decide how it is computed
+//	chunk.go                               takes rows of queries; sequences that share pages together
+//	span.go                                takes keys, block by block
+//	tile.go                                takes rows through the kernels: Q·Kᵀ, softmax, P·V
+//	tile_options.go                        does to scores what options say
+//	kind.go, kind_*.go                     how keys and values lie: a file for each kind
+//	tree.go                                merges the states of segments
+//	kernel.go                              calls assembly, in pieces that are short (kernel_split.go)
+//	kernel_variants.go                     chooses where there are several kernels
+//	kernel_typed.go, kernel_int8.go        are kernels of fewer bits, and of integers
+//
+// What a kernel computes is the function of the same name and Generic, in kernel_generic.go and
+// kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric.

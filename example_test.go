@@ -3,11 +3,13 @@ package attn_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -26,6 +28,33 @@ func printRows(t attn.Tensor, format string) {
 			fmt.Printf(format, t.Data[i*t.SL+x])
 		}
 		fmt.Println()
+	}
+}
+
+// Attend computes what the formula says, for sizes in whole and ragged tiles, blocks and segments.
+func TestAttendIsTheFormula(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range [][4]int{{1, 1, 1, 1}, {3, 5, 4, 2}, {13, 65, 8, 24}, {40, 200, 64, 64},
+		{2, 1100, 33, 17}} {
+		queries, keys, d, dv := n[0], n[1], n[2], n[3]
+		random := func(l, d int) (x attn.Tensor, rows [][]float32) {
+			x = matrix(l, make([]float32, l*d)...)
+			for i := range x.Data {
+				x.Data[i] = float32(r.NormFloat64())
+			}
+			return x, slices.Collect(slices.Chunk(x.Data, d))
+		}
+		q, qRows := random(queries, d)
+		k, kRows := random(keys, d)
+		v, vRows := random(keys, dv)
+		dst := matrix(queries, make([]float32, queries*dv)...)
+		check(attn.Attend(dst, q, k, v, nil))
+		want := slices.Concat(attention(qRows, kRows, vRows)...)
+		for i, e := range dst.Data {
+			if !(math.Abs(float64(e-want[i])) <= 1e-5) {
+				t.Fatalf("%v: element %d is %v, by the formula %v", n, i, e, want[i])
+			}
+		}
 	}
 }
 
@@ -307,11 +336,12 @@ func Example_contextParallel() {
 
 	// Each worker: a state over its keys, sent in binary form.
 	messages := make([][]byte, 4)
+	config := attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim}
 	var workers sync.WaitGroup
 	for i := range messages {
 		workers.Go(func() {
 			mine := func(x attn.Tensor) attn.Tensor { return x.Slice(i*quarter, (i+1)*quarter) }
-			state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+			state, err := attn.NewState(config)
 			check(err)
 			// The worker's first key has position 0 in its state.
 			check(state.Update(q, mine(k), mine(v), &attn.Options{Causal: attn.TopLeft,
@@ -323,7 +353,7 @@ func Example_contextParallel() {
 	workers.Wait()
 
 	// The receiver: merge in the order of the keys.
-	whole, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: heads, Queries: queries, ValueDim: dim})
+	whole, err := attn.NewState(config)
 	check(err)
 	for _, message := range messages {
 		var state attn.State

@@ -94,7 +94,9 @@ func attendGolden(name string, s shape, set func(r *rand.Rand, o *Options)) gold
 // ragged vectors, more than one segment of keys, and each option alone and with others.
 func goldens() []golden {
 	window := func(left, right int) func(*rand.Rand, *Options) {
-		return func(_ *rand.Rand, o *Options) { o.Window, o.Causal = Window{left + 1, right + 1}, BottomRight }
+		return func(_ *rand.Rand, o *Options) {
+			o.Window, o.Causal = Window{left + 1, right + 1}, BottomRight
+		}
 	}
 	list := []golden{
 		attendGolden("one", shape{1, 1, 1, 1, 1, 1, 1}, nil),

@@ -1,9 +1,14 @@
 package attn
 
 import (
+	"errors"
 	"math"
+	"strings"
+	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Operands of kernels as they occur, drawn at random.
@@ -142,4 +147,173 @@ func (c *trial) factors(n int) []float32 {
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
 	c.fillFactors(write)
 	return read
+}
+
+func nan32() float32 { return float32(math.NaN()) }
+
+// nans returns n NaNs: memory that must be overwritten or never looked at.
+func nans(n int) []float32 {
+	x := make([]float32, n)
+	fillWith(x, nan32())
+	return x
+}
+
+// mustEqualBits compares bit for bit; all NaNs are the same.
+func mustEqualBits(t testing.TB, what string, got, want []float32) {
+	if len(got) != len(want) {
+		t.Helper()
+		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
+	}
+	if i := firstDifference(got, want); i >= 0 {
+		t.Helper() // here, because it is slow
+		t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
+			math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
+	}
+}
+
+// must ends the test if something failed that has to work.
+func must(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
+
+// mustFail checks the kind of an error and, where it is given, the text that follows the kind.
+func mustFail(t testing.TB, what string, err, kind error, text ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: error is %v, want %v", what, err, kind)
+		return
+	}
+	got := strings.TrimPrefix(strings.TrimPrefix(err.Error(), kind.Error()), ": ")
+	if len(text) > 0 && text[0] != "" && got != text[0] {
+		t.Errorf("%s: error says %q, want %q", what, got, text[0])
+	}
+}
+
+// fillWith makes all elements the same.
+func fillWith[T any](x []T, e T) {
+	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
+	}
+}
+
+// zeros is a contiguous tensor of zeros.
+func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+
+// A stock is values of every distribution, drawn once. To copy from it takes a
+// fuzz target far less time than to draw each element, and the fuzzer
+// still decides where it is copied from and on some elements one by one.
+type stock struct {
+	values  [distributions][]float32
+	factors [distributions][]float32
+	coins   []byte
+}
+
+const (
+	stockSize  = 1 << 14
+	stockReach = 1 << 12 // elements that one copy takes
+	overwrites = 3       // most elements that are drawn after a copy
+)
+
+func newStock() *stock {
+	s := new(stock)
+	c := &trial{Rand: random("stock")}
+	for d := range distributions {
+		c.kind = d
+		s.values[d], s.factors[d] = make([]float32, stockSize), make([]float32, stockSize)
+		d.fill(c.Rand, s.values[d])
+		for i := range s.factors[d] {
+			s.factors[d][i] = c.factor()
+		}
+	}
+	s.coins = make([]byte, stockSize)
+	for i := range s.coins {
+		s.coins[i] = byte(c.IntN(4))
+	}
+	return s
+}
+
+// take fills x with consecutive elements from anywhere in one of the stock's slices.
+func take[T any](c *trial, x, from []T) {
+	for len(x) > 0 {
+		at := int(c.Uint64() % (stockSize - stockReach))
+		x = x[copy(x, from[at:at+stockReach]):]
+	}
+}
+
+// fill draws values of a kind.
+func (c *trial) fill(kind distribution, x []float32) {
+	if c.stock == nil {
+		kind.fill(c.Rand, x)
+		return
+	}
+	take(c, x, c.stock.values[kind])
+	for range min(c.IntN(overwrites+1), len(x)) {
+		x[c.IntN(len(x))] = c.kind.draw(c.Rand)
+	}
+}
+
+// fillFactors draws what outputs are multiplied by.
+func (c *trial) fillFactors(x []float32) {
+	if c.stock == nil {
+		for i := range x {
+			x[i] = c.factor()
+		}
+		return
+	}
+	take(c, x, c.stock.factors[c.kind])
+	for range min(c.IntN(overwrites+1), len(x)) {
+		x[c.IntN(len(x))] = c.factor()
+	}
+}
+
+// markMasked makes some of four weights those of keys that do not exist.
+func (c *trial) markMasked(x []float32, masked int) {
+	if masked == 0 {
+		return
+	}
+	coins := make([]byte, len(x))
+	if c.stock != nil {
+		take(c, coins, c.stock.coins)
+	} else {
+		for i := range coins {
+			coins[i] = byte(c.IntN(4))
+		}
+	}
+	for i, coin := range coins {
+		if int(coin) < masked {
+			x[i] = specials[1]
+		}
+	}
+}
+
+// Kernels of maxima are called by fullTile.add only. These functions are for tests of the kernels.
+
+// scoreMaxima is score of whole rows of a tile, which leaves their maxima, too.
+
+func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQueue) {
+	operand.WritesRows(s, rows, Block, panels*panel)
+	operand.Reads(q, rows*d)
+	operand.Reads(k, panels*d*panel)
+	operand.Writes(maxima, rows*maximaLanes)
+	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
+		scoreMaximaGeneric(s, q, k, maxima, rows, d, panels)
+		return
+	}
+	scoreMaximaSIMD(&s[0], &q[0], &k[0], &maxima[0], rows, d, panels, next)
+}
+
+// softmaxMaxima is softmax of scores whose maxima are known.
+func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	operand.Reads(maxima, rows*maximaLanes)
+	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
+		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
+	}
+	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
 }

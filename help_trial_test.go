@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // sameBits is equality of the numeric contract: any NaN equals any other.
@@ -207,7 +208,7 @@ func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
 	c.fill(kind, got)
 	k := len(c.outputs)
 	c.outputs = slices.Grow(c.outputs, 1)[:k+1]
-	o := &c.outputs[k] // the memory of the trial before, if it had so many
+	o := &c.outputs[k] // the memory of the trial before, if it had as many
 	o.got, o.want = got, append(o.want[:0], got...)
 	return got, o.want
 }
@@ -293,4 +294,65 @@ var used32 float32
 func use32(x float32) error {
 	used32 = x
 	return nil
+}
+
+// The fuzzer's bytes are spent as random numbers: first on sizes, strides and
+// kinds of values, then on the values themselves.
+
+// seedInputs makes the normal test run try some cases of every target.
+func seedInputs(f *testing.F) {
+	r := random(f.Name())
+	f.Add([]byte{})
+	for _, n := range []int{8, 32, 64, 256} {
+		f.Add(anyBytes(r, n))
+	}
+	f.Add(make([]byte, 64))
+}
+
+func anyBytes(r *rand.Rand, n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+// fuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
+// implementation that is compared with the generic one.
+func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
+	seedInputs(f)
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	compared := slices.DeleteFunc(implementations(), func(i tuning.ISA) bool {
+		return i == tuning.Generic && chosen.ISA != tuning.Generic
+	})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { tuned = chosen }()
+		useTuning(t, with16Lanes(tuned))
+		for _, tuned.ISA = range compared {
+			c.Rand = randomFrom(data)
+			run(t, c)
+		}
+	})
+}
+
+// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one
+// implementation, drawn like everything else. The normal test run plays often, since one play takes
+// few of the steps that there are.
+func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
+	seedInputs(f)
+	r := random(f.Name() + ", plays")
+	for range 300 {
+		f.Add(anyBytes(r, 64))
+	}
+	c := newTrial(f, nil)
+	c.stock = newStock()
+	all := implementations()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer func() { tuned = chosen }()
+		useTuning(t, with16Lanes(tuned))
+		c.Rand = randomFrom(data)
+		tuned.ISA = all[c.IntN(len(all))]
+		run(t, c)
+	})
 }

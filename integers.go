@@ -49,8 +49,8 @@ func (p *plan) checkIntegers() error {
 	case p.packed != nil && p.packed.format != I8:
 		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
 	case p.d >= maxInt8Dim:
-		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow", p.d,
-			maxInt8Dim)
+		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow",
+			p.d, maxInt8Dim)
 	}
 	return nil
 }
@@ -82,16 +82,6 @@ func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
 			}
 		}
 		w.setUnit(p, row, unit)
-	}
-}
-
-// rotateQueries rotates rows that follow each other as the call's keys are rotated.
-func (p *plan) rotateQueries(q []float32) {
-	switch rotation := p.d & -p.d; {
-	case p.packed != nil && p.packed.rotates:
-		p.packed.rotate(q)
-	case p.packed == nil && p.integers && rotation > 1:
-		rotateAll(q, rotation)
 	}
 }
 
@@ -134,7 +124,8 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 }
 
 // scores are the products of rows of queries from one on with the first n packed keys.
-func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows, n int) {
+func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
+	n int) {
 	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {

@@ -22,7 +22,7 @@ import (
 //go:generate go run ./gen -out kernel_int8_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 
-// productsOf is how many multiply-adds a call counts as that goes through so many elements for each
+// productsOf is how many multiply-adds a call counts as that goes through some elements for each
 // row.
 func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
 

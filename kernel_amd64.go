@@ -159,7 +159,7 @@ func rotateAVX512(x *float32, n, block int, factor float32)
 
 // In integers.
 
-// int8Lanes16 reports whether kernels in integers have 16 lanes for so many rows.
+// int8Lanes16 reports whether kernels in integers have 16 lanes for a number of rows.
 func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
 
 // scoreInt8Step is scoreInt8 of checked operands, in one call.

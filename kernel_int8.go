@@ -190,7 +190,7 @@ func copyRows(dst, x []float32, rows, n, stride int) {
 	}
 }
 
-// interleave brings n rows of so many columns, whole panels, to the order of a block's values: of
+// interleave brings n rows of some columns, whole panels, to the order of a block's values: of
 // four rows the elements of a column follow each other.
 func interleave(dst, src []byte, cols, n int) {
 	operand.Writes(dst, n*cols)

@@ -16,7 +16,7 @@ const (
 	callMasked = callProducts / 4
 
 	// callInPlaceProducts bounds those of scoreRows, which goes through keys in rows and transposes
-	// them. Fewer than inPlaceRows rows count as so many: they wait for memory.
+	// them. Fewer than inPlaceRows rows count as inPlaceRows: they wait for memory.
 	callInPlaceProducts = 1 << 16
 
 	// inPlaceDim is the dimension up to which keys are read in rows: there, a panel of
@@ -35,7 +35,7 @@ const (
 	callSoftcaps = callElements / 8
 
 	// callRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
-	// as one of so many. It reads 2¹⁵ elements at most: 65 µs.
+	// as one of callRows. It reads 2¹⁵ elements at most: 65 µs.
 	callRows = 16
 
 	// callSteps is the length of chains of few rows and a whole block that one call takes: more

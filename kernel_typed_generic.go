@@ -113,3 +113,122 @@ func rotateGeneric(x []float32, rows, stride, n, block int) {
 		}
 	}
 }
+
+// This file is the specification of the kernels in integers.
+
+// integerProduct is the exact sum of products of a row in the order of inGroupOrder with column c
+// of b.keys steps of integers in groups of four.
+func integerProduct(row []int16, v []byte, c int, b *panelLayout) int32 {
+	var sum int32
+	for k := range b.keys {
+		e := row[k/4*4+[4]int{0, 2, 1, 3}[k%4]]
+		sum += int32(e) * int32(int8(v[placeOf(I8, b, k, c)]))
+	}
+	return sum
+}
+
+// scoreInt8Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
+func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
+	b *panelLayout) {
+	d := roundUp(b.keys, 4)
+	for r := range rows {
+		for j := range b.cols {
+			s[r*Block+j] = float32(float32(integerProduct(q[r*d:], k, j, b)) * scales[j])
+		}
+	}
+}
+
+// softmaxInt8Generic is softmax or, if visible is not nil, softmaxMasked, with a factor c for each
+// row, and makes integers of the products of weights and the scales of their values. Products stay
+// in s, 0 where no key is visible.
+func softmaxInt8Generic(w []int16, f, s, m, l, alpha, c, scales []float32, visible []uint64,
+	rows int) (masked bool) {
+	for r := range rows {
+		p, seen, none := s[r*Block:][:Block], ^uint64(0), false
+		if visible == nil {
+			none = softmax(p, m[r:], l[r:], alpha[r:], 1, c[r])
+		} else {
+			seen = visible[r]
+			none = softmaxMasked(p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
+		}
+		masked = masked || none
+		for j := range p {
+			if p[j] *= scales[j]; seen>>j&1 == 0 {
+				p[j] = 0
+			}
+		}
+	}
+	integersOfProducts(w, f, s, rows)
+	return masked
+}
+
+// integersOfProducts makes integers rint(x_j·(32767/t)) and the scale t/32767 of each row of
+// products, of which t is the largest. All integers are 0 where t is 0 or not finite. Where 32767/t
+// might overflow, both are first multiplied by 2⁶⁴, which is exact.
+func integersOfProducts(w []int16, f, s []float32, rows int) {
+	for r := range rows {
+		x := s[r*Block:][:Block]
+		top := largestProduct(x)
+		w := w[r*Block:][:Block]
+		clear(w)
+		if f[r] = float32(top / 32767); top == 0 || !(top <= math.MaxFloat32) {
+			continue
+		}
+		up := float32(1)
+		if top < 0x1p-100 {
+			up = 0x1p64
+		}
+		factor := float32(32767 / (top * up))
+		for j, e := range x {
+			n := math.RoundToEven(float64(float32(float32(e*up) * factor)))
+			w[j/4*4+[4]int{0, 2, 1, 3}[j%4]] = int16(n)
+		}
+	}
+}
+
+// largestProduct is the largest of x, or NaN if one is.
+func largestProduct(x []float32) (top float32) {
+	for _, e := range x {
+		switch {
+		case e != e:
+			return e
+		case e > top:
+			top = e
+		}
+	}
+	return top
+}
+
+// accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
+// of o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil.
+func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	for r := range rows {
+		for c := range b.cols {
+			e := &o[r*oStride+c]
+			switch {
+			case b.overwrite:
+				*e = 0
+			case alpha != nil:
+				*e *= alpha[r]
+			}
+			*e = f32.FMA(float32(integerProduct(w[r*wStride:], v, c, b)), f[r*fStride], *e)
+		}
+	}
+}
+
+// copyRowsGeneric brings rows together.
+func copyRowsGeneric(dst, x []float32, rows, n, stride int) {
+	for r := range rows {
+		copy(dst[r*n:][:n], x[r*stride:])
+	}
+}
+
+// interleaveGeneric brings elements of four rows and a column together.
+func interleaveGeneric(dst, src []byte, cols, n int) {
+	for j := range n {
+		for c := range cols {
+			dst[j/4*4*cols+4*c+j%4] = src[j*cols+c]
+		}
+	}
+}

@@ -78,6 +78,6 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 // accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values, w.alpha[at:],
-		t.rows, p.oStride, Block, &w.layout)
+	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

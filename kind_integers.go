@@ -29,7 +29,8 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
 }
 
-// integersOf is the block of a part: of the cache or store, or made of the caller's keys and values.
+// integersOf is the block of a part: of the cache or store, or made of the caller's keys and
+// values.
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 	if p.packed != nil {
 		return p.packed.data[b.place:][:p.packed.block]

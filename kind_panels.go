@@ -14,10 +14,13 @@ func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 	w.hintPanels(p, c, k)
 	from := lo / panel * panel
 	count := (hi - from + panel - 1) / panel
-	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count, &w.queue)
+	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count,
+		&w.queue)
 }
 
-func (panelKind) layout(w *scratch, p *plan, c *chunk) { w.layoutPanels(p, c.rows <= p.inOrderRows) }
+func (panelKind) layout(w *scratch, p *plan, c *chunk) {
+	w.layoutPanels(p, c.rows <= p.inOrderRows)
+}
 
 // layoutPanels makes w.layout that of values in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
@@ -101,7 +104,8 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place+p.packed.keyBytes:][:p.packed.block-p.packed.keyBytes])
+		values, _ := p.packed.values(p.packed.data[b.place:])
+		return elements[float32](values)
 	case p.valuesInPlace(c):
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/memory"
@@ -23,7 +24,7 @@ type source struct {
 //	        I8: [Block/panel][HeadDim/4][panel][4], then float32 scales [Block]
 //	values  F32, F16, BF16: [ValueDim/panel][Block][panel]
 //	        I8: [Block/4][ValueDim][4], then float32 scales [Block]
-//	        none where values are part of keys, see kv_latent.go
+//	        none where values are part of keys, see kind_latent.go
 //
 // ValueDim goes up to a multiple of panel, and HeadDim/4 to a whole number.
 //
@@ -74,7 +75,7 @@ func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
 	return s
 }
 
-// allocate takes memory for so many blocks of each head of a batch.
+// allocate takes memory for some blocks of each head of a batch.
 func (s *packedKV) allocate(batch, blocks int) (err error) {
 	s.headStride = blocks * s.block
 	if s.memory, err = memory.Allocate(batch * s.heads * s.headStride); err == nil {
@@ -157,4 +158,240 @@ func (s *packedKV) close() error {
 	m := s.memory
 	s.memory, s.data = nil, nil
 	return m.Close()
+}
+
+// Tokens on their way into packed blocks, and back. A row of a head is rotated if its format says
+// so, encoded, and laid where the kernels read it.
+
+// tokenWriter is memory for rows of one head on their way.
+type tokenWriter struct {
+	row   []float32 // rotated
+	half  []uint16
+	bytes []int8
+	panel []float32 // panel keys of HeadDim
+}
+
+// fit makes the memory large enough for a format and its dimensions.
+func (w *tokenWriter) fit(s *packedKV) {
+	n := max(s.d, s.cols)
+	switch {
+	case s.scaled:
+		w.row = grow(w.row, panel*s.d)
+		w.bytes = grow(w.bytes, max(panel*roundUp(s.d, s.group), Block*s.cols))
+	case s.bytes == 2:
+		w.half, w.panel = grow(w.half, n), grow(w.panel, s.d*panel)
+	}
+}
+
+// write writes the tokens of one batch entry of k and v from position at on: to the pages of a
+// table, or where there is none, to the blocks of the batch entry.
+func (w *tokenWriter) write(s *packedKV, t *pages.Table, k, v *Tensor, entry, at int) {
+	w.fit(s)
+	for h := range k.H {
+		for i := 0; i < k.L; {
+			j := at + i
+			n := min(k.L-i, Block-j%Block)
+			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
+			w.writeKeys(s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
+			if !s.valuesInKeys {
+				w.writeValues(s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+			}
+			i += n
+		}
+	}
+}
+
+// writeKeys writes n keys of block x from key at on; rows are stride apart.
+func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stride, n int) {
+	keys, scales := s.keys(x)
+	const few = 4 // keys that are faster to store one by one
+	for i := 0; i < n; {
+		j := at + i
+		m := min(n-i, panel-j%panel)
+		if j%panel == 0 && m >= few {
+			w.writePanel(s, keys, scales, j, k[i*stride:], stride, m)
+		} else {
+			for r := range m {
+				w.writeKey(s, keys, scales, j+r, k[(i+r)*stride:][:s.d])
+			}
+		}
+		i += m
+	}
+}
+
+// writePanel writes the first m keys of the panel of key j.
+func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j int, k []float32,
+	stride, m int) {
+	switch s.format {
+	case F32:
+		packKeys(elements[float32](keys)[j*s.d:], k, stride, m, s.d)
+	case F16, BF16:
+		packKeys(w.panel, k, stride, m, s.d)
+		narrow(s.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+	case I8:
+		width := roundUp(s.d, s.group)
+		w.quantizeKeys(s, scales[j:], k, stride, m, width)
+		groups := elements[float32](rawBytes(w.bytes)) // four integers are moved as one element
+		packKeys(elements[float32](keys[j*width:]), groups, width/4, m, width/4)
+	}
+}
+
+// quantizeKeys rotates m keys and makes integers of them, rows of a number of bytes.
+func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
+	if s.rotates {
+		rows := w.row[:m*s.d]
+		copyRows(rows, k, m, s.d, stride)
+		s.rotate(rows)
+		k, stride = rows, s.d
+	}
+	if s.d < width {
+		clear(w.bytes[:m*width])
+	}
+	quantizeRows(w.bytes, scales, nil, k, m, s.d, width, stride)
+}
+
+// writeKey writes key j of a block.
+func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int, k []float32) {
+	if s.rotates {
+		copy(w.row, k)
+		k = w.row[:s.d]
+		s.rotate(k)
+	}
+	switch s.format {
+	case F32:
+		spread(elements[float32](keys)[j/panel*panel*s.d+j%panel:], k)
+	case F16, BF16:
+		narrow(s.format, w.half[:s.d], k)
+		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
+	case I8:
+		scales[j] = quantizeToken(w.bytes[:s.d], k)
+		to := keys[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
+		spreadGroups(to, rawBytes(w.bytes[:s.d]))
+	}
+}
+
+// spreadGroups writes a row of integers, in groups of four, to one lane of a panel.
+func spreadGroups(dst, row []byte) {
+	whole := len(row) / 4 * 4
+	for x := 0; x < whole; x += 4 {
+		binary.NativeEndian.PutUint32(dst[x*panel:], binary.NativeEndian.Uint32(row[x:]))
+	}
+	if whole < len(row) {
+		copy(dst[whole*panel:][:len(row)-whole], row[whole:])
+	}
+}
+
+// spread writes a row to one lane of a panel.
+func spread[T any](dst, row []T) {
+	for x, e := range row {
+		dst[x*panel] = e
+	}
+}
+
+// writeValues writes n values of block x from key j on; rows are stride apart.
+func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, stride, n int) {
+	values, scales := s.values(x)
+	if s.format == F32 {
+		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
+		return
+	}
+	for i := 0; i < n; {
+		if whole := (n - i) / 4 * 4; s.scaled && (j+i)%4 == 0 && whole > 0 {
+			w.writeGroups(s, values, scales, j+i, v[i*stride:], stride, whole)
+			i += whole
+			continue
+		}
+		w.writeValue(s, values, scales, j+i, v[i*stride:][:s.dv])
+		i++
+	}
+}
+
+// writeGroups writes n values of I8 from value j on, whole groups.
+func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, j int, v []float32,
+	stride, n int) {
+	rows := w.bytes[:n*s.cols]
+	if s.dv < s.cols {
+		clear(rows)
+	}
+	quantizeRows(rows, scales[j:], nil, v, n, s.dv, s.cols, stride)
+	interleave(values[j*s.cols:], rawBytes(rows), s.cols, n)
+}
+
+// writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
+func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j int, v []float32) {
+	if s.scaled {
+		row := w.bytes[:s.cols]
+		scales[j] = quantizeToken(row[:len(v)], v)
+		clear(row[len(v):])
+		to := elements[int8](values)[j/s.group*s.group*s.cols+j%s.group:]
+		for c, e := range row {
+			to[s.group*c] = e
+		}
+		return
+	}
+	row := w.half[:s.cols]
+	narrow(s.format, row[:len(v)], v)
+	clear(row[len(v):])
+	to := elements[uint16](values)[j*panel:]
+	for c := 0; c < s.cols; c += panel {
+		copy(to[c*Block:][:panel], row[c:])
+	}
+}
+
+// read decodes tokens from position from on into one batch entry of k and v.
+func (s *packedKV) read(t *pages.Table, k, v *Tensor, entry, from int) {
+	for h := range k.H {
+		for i := range k.L {
+			j := from + i
+			x := s.data[s.offsetOf(t, entry, h, j):][:s.block]
+			s.readKey(k.row(entry, h, i), x, j%Block)
+			if !s.valuesInKeys {
+				s.readValue(v.row(entry, h, i), x, j%Block)
+			}
+		}
+	}
+}
+
+// readKey decodes key j of block x.
+func (s *packedKV) readKey(k []float32, x []byte, j int) {
+	keys, scales := s.keys(x)
+	layout := scoreLayout(s.format, s.d, Block)
+	for x := range k {
+		k[x] = elementOf(s.format, keys, placeOf(s.format, &layout, x, j))
+	}
+	if scales != nil {
+		scaleBy(k, scales[j])
+	}
+	if s.rotates {
+		s.rotate(k)
+	}
+}
+
+// readValue decodes value j of block x.
+func (s *packedKV) readValue(v []float32, x []byte, j int) {
+	values, scales := s.values(x)
+	layout := s.valueLayout(Block)
+	for c := range v {
+		v[c] = elementOf(s.format, values, placeOf(s.format, &layout, j, c))
+	}
+	if scales != nil {
+		scaleBy(v, scales[j])
+	}
+}
+
+// scaleBy multiplies by the scale of a token.
+func scaleBy(x []float32, scale float32) {
+	for i := range x {
+		x[i] *= scale
+	}
+}
+
+// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+func (p *plan) rotateQueries(q []float32) {
+	switch rotation := p.d & -p.d; {
+	case p.packed != nil && p.packed.rotates:
+		p.packed.rotate(q)
+	case p.packed == nil && p.integers && rotation > 1:
+		rotateAll(q, rotation)
+	}
 }

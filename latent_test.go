@@ -399,8 +399,8 @@ func (p *problem) anySees(b, h, j int) bool {
 	return false
 }
 
-// One chunk has the rows of all 128 heads of models in an L2 cache of 1 MiB, and blocks are turned
-// once for them.
+// One chunk has the rows of all 128 heads of models in an L2 cache of 1 MiB, and blocks are
+// transposed once for them.
 func TestLatentChunksAreLong(t *testing.T) {
 	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 576, ValueDim: 512, Capacity: 64,
 		ValuesInKeys: true})

@@ -194,7 +194,7 @@ func plainMatrix(w Tensor) Tensor {
 func TestLowPrecisionMatrices(t *testing.T) {
 	const rows, inner, cols = 16, 1024, 64
 	var table strings.Builder
-	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 | Int8 |\n" +
+	table.WriteString("| one in 32 inputs | F16 | BF16 | integers, not rotated | I8 | Integers |\n" +
 		"|---|---:|---:|---:|---:|---:|\n")
 	for _, kind := range matrixOutliers {
 		r := random("matrices of fewer bits")
@@ -223,7 +223,7 @@ func TestLowPrecisionMatrices(t *testing.T) {
 				plain)
 		}
 		if stored, ints := errors[3], errors[4]; ints < stored || ints > 2*stored {
-			t.Errorf("%s: the error of Int8 is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name,
+			t.Errorf("%s: the error of Integers is %.4f %%, want 1 to 2 times the %.4f %% of I8", kind.name,
 				ints, stored)
 		}
 	}
@@ -334,9 +334,9 @@ var int8Kinds = []struct {
 
 // What arithmetic in integers does to outputs, beside I8 that is only stored. The table of
 // docs/low-precision.md is what this test prints.
-func TestLowPrecisionInt8(t *testing.T) {
+func TestLowPrecisionIntegers(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| data | D | keys | I8 | Int8 |\n|---|---:|---:|---:|---:|\n")
+	table.WriteString("| data | D | keys | I8 | Integers |\n|---|---:|---:|---:|---:|\n")
 	for _, kind := range int8Kinds {
 		for i, size := range [][2]int{{64, 512}, {64, 4096}, {128, 512}, {128, 4096}} {
 			d, keys := size[0], size[1]
@@ -358,7 +358,7 @@ func TestLowPrecisionInt8(t *testing.T) {
 			for _, e := range []struct {
 				name      string
 				got, want float64
-			}{{"I8", stored, kind.stored[i]}, {"Int8", ints, kind.ints[i]}} {
+			}{{"I8", stored, kind.stored[i]}, {"Integers", ints, kind.ints[i]}} {
 				if math.Abs(e.got-e.want) > 0.15*e.want {
 					t.Errorf("%s, D = %d, %d keys, %s: the error is %.2f %%, the model's %.2f %%", kind.name, d,
 						keys, e.name, e.got, e.want)

@@ -269,7 +269,8 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout)
 	var last ragged
 	last.load(dst[whole:], rows, dstStride, b0.cols-whole)
 	part.cols = 8
-	accumulate(last[:], a, b[whole/panel*b0.panelStride+whole%panel:], nil, rows, panel, aStride, &part)
+	b = b[whole/panel*b0.panelStride+whole%panel:]
+	accumulate(last[:], a, b, nil, rows, panel, aStride, &part)
 	last.store(dst[whole:], rows, dstStride, b0.cols-whole)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
-// The file of a matrix: the header (file_header.go), then parts
+// The file of a matrix: the header (file.go), then parts
 //
 //	of I8     the scales as in Matrix, [batch][heads][outputs in whole panels] float32, and bytes of
 //	          zero so that the part and its checksum are a multiple of 64 bytes
@@ -264,7 +264,7 @@ func (m *Matrix) readScales(f *frames.Reader) (memory.Growing, error) {
 	return g, err
 }
 
-// readNumbers reads so many bytes of numbers of a size, piece by piece.
+// readNumbers reads bytes of numbers of a size, piece by piece.
 func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size int) error {
 	for bytes > 0 {
 		x, err := to.Next(min(bytes, filePiece))
@@ -286,7 +286,7 @@ func errMemory(g *memory.Growing, err error) error {
 	return fail(ErrMemory, "the file's matrix is %d bytes: %v", g.Most, err)
 }
 
-// readZeros reads the end of a part, so many bytes of zero.
+// readZeros reads the end of a part, n bytes of zero.
 func readZeros(f *frames.Reader, part string, n int) error {
 	x := make([]byte, n)
 	if err := f.Read(x); err != nil {

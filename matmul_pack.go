@@ -24,9 +24,9 @@ type MatrixConfig struct {
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns
 // outputs; or with c.Transposed w [B or 1, H or 1, N, K], whose rows are outputs: then products are
-// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so Broadcast repeats
-// a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge pages.
-// [Pool.PackMatrix] takes all workers, and [Matrix.Save] keeps what was packed.
+// a·wᵀ, with the bits of a Matrix of the transpose. Strides are as in any view, so Broadcast
+// repeats a row. PackMatrix copies w, which may change afterwards. Like NewCache, it asks for huge
+// pages. [Pool.PackMatrix] takes all workers, and [Matrix.Save] keeps what was packed.
 //
 // Formats of fewer bits take 2 bytes an element, or 1 and a float32 for each output. Few rows
 // multiply that much faster, because they wait for memory; many rows take about as long as with
@@ -40,10 +40,10 @@ type MatrixConfig struct {
 //     integers rint(x/scale). In a product each row of a is rotated in the same way, in float32;
 //     the product is one chain of fused multiply-adds over the integers in ascending order, from
 //     +0, times the scale, rounded once; then bias is added.
-//   - I8 with c.Integers: the rotated row of a becomes integers, too, with a scale for each 128 inputs.
-//     The product is one chain of fused multiply-adds, from +0, of the exact sum of products of
-//     each 128 inputs with their scale; then it is multiplied by the output's scale. A NaN or ±Inf
-//     in a row makes it NaN.
+//   - I8 with c.Integers: the rotated row of a becomes integers, too, with a scale for each 128
+//     inputs. The product is one chain of fused multiply-adds, from +0, of the exact sum of
+//     products of each 128 inputs with their scale; then it is multiplied by the output's scale. A
+//     NaN or ±Inf in a row makes it NaN.
 //
 // The bits are the same on every CPU and for any shape around a product, as those of F32 are.
 //

@@ -99,7 +99,7 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 // Products by matrices with MatrixConfig.Integers: rows of a become integers with a scale for each
 // int8Group inputs, and their products with the matrix's integers are exact sums.
 
-// int8Group inputs have one scale: a sum of so many products is below 2²⁴, so float32 holds it.
+// int8Group inputs have one scale: a sum of that many products is below 2²⁴, so float32 holds it.
 const int8Group = 128
 
 // int8Groups is the number of scales of a row of inputs.

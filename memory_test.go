@@ -73,8 +73,9 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		keys := s.keys
 		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
-		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1}, units: units{all: 1},
-			tree: tree{shape: full(1), rows: make([]nodeRows, 1)}, sinks: make([]float32, 1<<10)}))
+		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1},
+			units: units{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},
+			sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))
 		}

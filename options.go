@@ -48,7 +48,8 @@ type Options struct {
 	// Window and Slopes; chunked prefill sets it. With BottomRight, which
 	// derives the position from the lengths, it must be 0; else it is at most 2²⁸ either way.
 	Offset int
-	// Window limits the keys by their distance; the zero value does not. Left and Right are at least 0.
+	// Window limits the keys by their distance; the zero value does not. Left and Right are at least
+	// 0.
 	Window Window
 	// Softcap c > 0 replaces a scaled score s by c·tanh(s/c), before Bias and Slopes; Scale/c must
 	// be finite. 0 is none.
@@ -73,10 +74,11 @@ type Options struct {
 	// keys, without the sink; −Inf where a query sees none. That of query i of head h of batch
 	// entry b is element (b·H + h)·Lq + i. Like every output, it shares no memory with others.
 	LSE []float32
-	// Integers computes both products, queries by keys and weights by values, as exact sums of integers:
-	// those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must be of I8;
-	// keys and values in views are rounded to I8 on their way, so that the bits are those of an I8
-	// cache with the same tokens. D must be below 65536. docs/low-precision.md says when it pays.
+	// Integers computes both products, queries by keys and weights by values, as exact sums of
+	// integers: those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must
+	// be of I8; keys and values in views are rounded to I8 on their way, so that the bits are those of
+	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
+	// pays.
 	Integers bool
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.

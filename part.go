@@ -49,12 +49,3 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	lo, hi = p.keyRange(c, (c.row+row)/p.group)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
-
-// queries is the queries of a head's rows from one on.
-func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
-	if p.queriesInPlace {
-		h, i := p.locate(c.kv, c.row+row)
-		return p.q.Data[p.q.offset(c.b, h, i):]
-	}
-	return w.q[(c.at+row)*p.d:]
-}

@@ -98,8 +98,8 @@ func (p *Pool) workersFor(cost float64) int {
 	return min(p.size, 1+p.spin.Workers())
 }
 
-// begin registers a call and returns a job for it.
-func (p *Pool) begin() (*job, error) {
+// takeJob registers a call and returns a job for it.
+func (p *Pool) takeJob() (*job, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -114,10 +114,10 @@ func (p *Pool) begin() (*job, error) {
 	return &job{done: make(chan struct{}, 1)}, nil
 }
 
-// end takes back the job of a call that is over. Until then the job, which run does not leave
+// putJob takes back the job of a call that is over. Until then the job, which run does not leave
 // before the last worker is done with it, holds the cache or the matrix of the call, whose memory
 // lives no longer than they do.
-func (p *Pool) end(j *job) {
+func (p *Pool) putJob(j *job) {
 	// let go of the caller's buffers
 	j.plan, j.update, j.multiplication = plan{}, stateUpdate{}, multiplication{}
 	j.packing, j.projection = nil, projection{}
@@ -277,12 +277,12 @@ type job struct {
 	done    chan struct{}
 }
 
-// begin schedules a call of Attend for some workers.
-func (j *job) begin(workers int) {
+// schedule divides a call of Attend for some workers.
+func (j *job) schedule(workers int) {
 	p := &j.plan
 	j.kind = attendWork
 	if j.next.Store(0); p.sequences != nil {
-		j.beginSequences(workers)
+		j.scheduleSequences(workers)
 		return
 	}
 	p.decide(&tuned, workers)
@@ -296,9 +296,9 @@ func (j *job) begin(workers int) {
 	}
 }
 
-// beginSequences makes room for the states of a call over sequences, whose items are divided
+// scheduleSequences makes room for the states of a call over sequences, whose items are divided
 // differently.
-func (j *job) beginSequences(workers int) {
+func (j *job) scheduleSequences(workers int) {
 	p := &j.plan
 	p.decideSequences(&tuned, workers)
 	j.units, j.workers = 0, workers

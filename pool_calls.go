@@ -5,7 +5,7 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return Attend(dst, q, k, v, opt)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
@@ -13,7 +13,7 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if err = j.plan.init(opt); err == nil {
 		p.attend(j)
 	}
-	p.end(j)
+	p.putJob(j)
 	return err
 }
 
@@ -23,7 +23,7 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 		return c.Attend(dst, q, opt)
 	}
 	_ = c.length // a nil pointer panics before the call counts as running
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	if err = c.plan(&j.plan, opt); err == nil {
 		p.attend(j)
 	}
-	p.end(j)
+	p.putJob(j)
 	return err
 }
 
@@ -41,7 +41,7 @@ func (p *Pool) attend(j *job) {
 		return
 	}
 	j.cost = j.plan.cost(&tuned)
-	j.begin(p.workersFor(j.cost))
+	j.schedule(p.workersFor(j.cost))
 	p.run(j)
 }
 
@@ -50,11 +50,11 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 	if p == nil {
 		return MatMul(dst, a, b)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	x := &j.multiplication
 	*x = multiplication{dst: dst, a: a, b: b}
 	if err := x.check(); err != nil || x.dst.empty() {
@@ -72,11 +72,11 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return m.MatMul(dst, a, bias)
 	}
 	_ = m.cols // a nil pointer panics before the call counts as running
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	all := projection{dst: dst, a: a, m: m, bias: bias}
 	if err := all.check(); err != nil {
 		return err
@@ -109,11 +109,11 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	if p == nil {
 		return PackMatrix(w, c)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return nil, err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	x, err := newPacking(w, c)
 	if err != nil {
 		return nil, err
@@ -130,11 +130,11 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return s.Update(q, k, v, opt)
 	}
-	j, err := p.begin()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	j.plan = newPlan(Tensor{}, q, k, v, opt)
 	if err := j.plan.initKeys(); err != nil {
 		return err
@@ -153,12 +153,12 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 	if err := seq.beginUpdate(); err != nil {
 		return err
 	}
-	defer seq.end()
-	j, err := p.begin()
+	defer seq.endCall()
+	j, err := p.takeJob()
 	if err != nil {
 		return err
 	}
-	defer p.end(j)
+	defer p.putJob(j)
 	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
 	if err := s.initSequence(&j.plan, seq, opt); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 // the other.
 func (s *State) addPooled(pool *Pool, j *job) error {
 	p := &j.plan
-	if err := s.beginAdd(p); err != nil {
+	if err := s.prepareAdd(p); err != nil {
 		return err
 	}
 	if p.lk > 0 && !p.q.empty() {
@@ -187,6 +187,6 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 			lo = hi
 		}
 	}
-	s.endAdd(p)
+	s.finishAdd(p)
 	return nil
 }

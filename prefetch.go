@@ -13,7 +13,7 @@ const (
 	outputBlocks = 4
 )
 
-// prefetchTokens fills the queue for the block at key first. It is for chunks of so many rows that
+// prefetchTokens fills the queue for the block at key first. It is for chunks of enough rows that
 // computing takes longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	a := &w.queue

@@ -117,7 +117,7 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 }
 
 // divideKeys divides the keys of an item into segments if it is more work than the target, and
-// there is memory for so many states.
+// there is memory for their states.
 func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *int) {
 	s := p.sequences
 	w.segments, w.cost = 1, 0

@@ -78,3 +78,12 @@ func (w *scratch) grow(p *plan, want sizes) {
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))
 	}
 }
+
+// queries is the queries of a head's rows from one on.
+func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
+	if p.queriesInPlace {
+		h, i := p.locate(c.kv, c.row+row)
+		return p.q.Data[p.q.offset(c.b, h, i):]
+	}
+	return w.q[(c.at+row)*p.d:]
+}

@@ -154,7 +154,7 @@ func TestScratchWithoutKeys(t *testing.T) {
 			p.same(t, "new scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
 				j := job{plan: newPlan(dst, q, k, v, opt)}
 				must(t, j.plan.init(opt))
-				j.begin(8)
+				j.schedule(8)
 				if j.segments == 1 {
 					t.Fatal("the call is not divided into segments")
 				}

@@ -113,9 +113,9 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 }
 
 // fullBlock reports whether rows that see all keys of a block may go from kernel to kernel: its
-// scores are products and nothing more, of float32 in panels, and rows after one that sees the whole
-// block see it, too. As bounds never decrease from row to row, they do if the last row sees the
-// block's first key.
+// scores are products and nothing more, of float32 in panels, and rows after one that sees the
+// whole block see it, too. As bounds never decrease from row to row, they do if the last row sees
+// the block's first key.
 func (p *plan) fullBlock(c *chunk, b *part) bool {
 	if !p.full || b.hi < Block || p.readsBits(c, b.equal) || p.keysInPlace(c) {
 		return false

@@ -42,6 +42,12 @@ type State struct {
 	closed bool
 }
 
+// stateShape is what a State is for, and how many keys it has seen.
+type stateShape struct {
+	b, h, l, d int
+	keys       int
+}
+
 // StateConfig is the shape of a [State].
 type StateConfig struct {
 	Batch    int // batch entries
@@ -110,98 +116,6 @@ func (s *State) Reset() {
 	s.rotated = false
 }
 
-// Update adds a chunk of any number of keys, which follow those of the Updates before:
-//
-//	q [B, H, L, D]      the same queries each time
-//	k [B, KVH, n, D]    the keys at positions Keys() to Keys()+n−1
-//	v [B, KVH, n, Dv]
-//
-// Options mean what they mean to [Attend], with these differences. Mask and Bias [B or 1, H or 1,
-// L, n] cover the chunk, and KeyLens says how many keys of the chunk exist. Rows beyond QueryLens
-// do not see the chunk. Offset, and with it TopLeft, Window and Slopes, counts from the first key
-// of the state; a state that begins with key j of a longer sequence takes Offset = position of
-// query 0 − j, so it is at most 2²⁹ either way. BottomRight is an error because the number of keys
-// is not known yet: use TopLeft and Offset. Sinks are remembered until Finish counts them once; they
-// must be the same in every Update that has them. LSE belongs to Finish. Weights are not supported:
-// they need the final maximum.
-//
-// Scores are in natural units where Softcap, Bias or Slopes are given, and otherwise in units of
-// the Scale, or with Integers of the Scale times the scale of the row's query. The first Update decides
-// which the state has. An Update in another unit brings both to natural units, with one rounding of
-// each maximum; what overflows there becomes the largest number.
-//
-// Values of a [Store] of I8 with ValuesInKeys are rotated, and outputs are rotated back by Finish.
-// An Update over values that are not, or the other way round, first rotates the outputs so far,
-// with rounding errors of that.
-//
-// Update allocates when the number of keys passes a power of two of segments that it has not
-// reached before, and returns [ErrMemory] if the system has no memory. If it returns an error, the
-// state has not changed.
-func (s *State) Update(q, k, v Tensor, opt *Options) error {
-	p := newPlan(Tensor{}, q, k, v, opt)
-	if err := p.initKeys(); err != nil {
-		return err
-	}
-	if err := s.initUpdate(&p, opt); err != nil {
-		return err
-	}
-	return s.add(&p)
-}
-
-// add adds the keys of a validated call.
-func (s *State) add(p *plan) error {
-	if err := s.beginAdd(p); err != nil {
-		return err
-	}
-	if p.lk > 0 && !p.q.empty() {
-		p.decide(&tuned, 1)
-		w := scratches.Get().(*scratch)
-		w.fit(p)
-		for lo := 0; lo < p.lk; {
-			node, hi := s.openSegment(p, lo)
-			for i := range p.chunks {
-				s.updateNode(w, p, node, i, lo, hi)
-			}
-			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
-			lo = hi
-		}
-		scratches.Put(w)
-	}
-	s.endAdd(p)
-	return nil
-}
-
-// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
-// state's.
-func (s *State) beginAdd(p *plan) error {
-	if p.lk == 0 || p.q.empty() {
-		return nil
-	}
-	if err := s.reserve(s.tree.shape.peak(s.keys, s.keys+p.lk) - len(s.tree.rows)); err != nil {
-		return err
-	}
-	w := scratches.Get().(*scratch)
-	s.fixUnit(w, p)
-	scratches.Put(w)
-	s.fixRotation(p.unrotate > 1)
-	return nil
-}
-
-// endAdd counts the keys of a call.
-func (s *State) endAdd(p *plan) {
-	s.keepSinks(p.sinks)
-	s.keys += p.lk
-	runtime.KeepAlive(s) // and with it its memory
-}
-
-// initUpdate validates the arguments of an Update but for its keys.
-func (s *State) initUpdate(p *plan, opt *Options) error {
-	if err := s.checkOpen(); err != nil {
-		return err
-	}
-	return p.initUpdate(s.stateShape, s.sinks, opt)
-}
-
 func (s *State) keepSinks(sinks []float32) {
 	if len(s.sinks) == 0 {
 		s.sinks = append(s.sinks, sinks...)
@@ -210,36 +124,6 @@ func (s *State) keepSinks(sinks []float32) {
 
 // rows is the number of rows of all batches and heads.
 func (s *State) rows() int { return s.b * s.h * s.l }
-
-// openSegment returns the node that takes the keys of a call from lo on, and where the segment of
-// these ends.
-func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
-	at := s.keys + lo
-	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
-}
-
-// openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int) *state {
-	t := &s.tree
-	t.take(position, s.rows(), s.d, &s.units)
-	if len(t.rows) < len(t.shape) {
-		t.rows = append(t.rows, s.newRows())
-		t.rows[len(t.rows)-1].reset(s.rows(), s.d)
-	}
-	return &t.rows[len(t.rows)-1].state
-}
-
-// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node's rows of chunk i.
-func (s *State) updateNode(w *scratch, p *plan, node *state, i, lo, hi int) {
-	var c chunk
-	if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
-		return
-	}
-	w.loadQueries(p, &c)
-	s.load(&w.part, node, p, &c)
-	w.addSegment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
-	s.store(node, &w.part, p, &c)
-}
 
 // load copies the rows of a chunk out of a node.
 func (s *State) load(dst, node *state, p *plan, c *chunk) {
@@ -389,13 +273,3 @@ func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 		}
 	}
 }
-
-// stateUpdate is keys [lo, hi) of a call, all of one segment, that go to a node of a state.
-type stateUpdate struct {
-	*State
-	node   *state
-	lo, hi int
-}
-
-// unit adds them to the rows of one chunk.
-func (u *stateUpdate) unit(w *scratch, p *plan, i int) { u.updateNode(w, p, u.node, i, u.lo, u.hi) }

@@ -16,7 +16,7 @@ import (
 //	u32       keys
 //	f32       the unit of maxima, 0 if no key was seen
 //	u32       nodes
-//	u32       marks: 1 if sinks follow, plus 2 if outputs are rotated (kv_latent.go)
+//	u32       marks: 1 if sinks follow, plus 2 if outputs are rotated (kind_latent.go)
 //	f32       sinks, h of them
 //	f32       in version 3: the unit of each row's maxima
 //	          for each node, in the order of their keys:
@@ -25,7 +25,8 @@ import (
 //	f32       m and l of all rows, then o of all rows
 //
 // Version 2 belongs to version 2 of the numeric contract, which fixes Block, Segment and the tree
-// of segments. Version 3 is that of a state whose rows have units of their own, see Options.Integers.
+// of segments. Version 3 is that of a state whose rows have units of their own, see
+// Options.Integers.
 const (
 	stateMagic  = "attnSta\x02"
 	unitsMagic  = "attnSta\x03"
@@ -89,7 +90,8 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 // binarySize is the length of the binary form, if an int holds it.
 func (s *State) binarySize() (bytes int, ok bool) {
 	elements, ok := product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
-	if elements += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own); !ok || elements > maxElements {
+	elements += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own)
+	if !ok || elements > maxElements {
 		return 0, false
 	}
 	return stateHeader + 4*elements, true
@@ -183,7 +185,8 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, lo, hi)
 	}
 	c := float32(float64(s.units.all) * f32.Log2E)
-	if !(s.units.all >= 0) || c-c != 0 || (s.units.all == 0) != (nodes == 0) || nodes == 0 && units > 0 {
+	if !(s.units.all >= 0) || c-c != 0 || (s.units.all == 0) != (nodes == 0) ||
+		nodes == 0 && units > 0 {
 		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none",
 			nodes, s.units.all)
 	}

@@ -342,8 +342,8 @@ func TestStateErrors(t *testing.T) {
 		{"finish shape", s.Finish(x(1, 2, 3, 5), nil), ErrShape, "dst is [1 2 3 5], want [1 2 3 4]"},
 		{"finish LSE", s.Finish(good, lse[:5]), ErrLength, "len(LSE) is 5, want B×H×Lq = 1×2×3"},
 		{"finish stride", s.Finish(repeated(good.Data, 1, 2, 3, 4), nil),
-			ErrStride, "dst has a stride of Broadcast over 2 elements, want at least 4 so that no two outputs " +
-				"coincide"},
+			ErrStride, "dst has a stride of Broadcast over 2 elements, want at least 4 so that no two " +
+				"outputs coincide"},
 		{"finish overlap", s.Finish(shared, shared.Data[:6]), ErrOverlap,
 			"dst overlaps LSE, want separate memory"},
 		{"zero state", new(State).Update(good, x(1, 1, 5, 4), x(1, 1, 5, 4), nil), ErrShape,
@@ -522,7 +522,8 @@ func TestNoElements(t *testing.T) {
 // is not looked at.)
 func TestStateTooLargeForBinaryForm(t *testing.T) {
 	for _, s := range []*State{
-		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2}, tree: tree{rows: make([]nodeRows, 1)}},
+		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2},
+			tree: tree{rows: make([]nodeRows, 1)}},
 		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2},
 			tree: tree{rows: make([]nodeRows, maxNodes)}},
 	} {

@@ -1,6 +1,11 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/pages"
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/seed-1415985d/attn/internal/pages"
+)
 
 // StoreConfig is the shape of a [Store]. Every size must be at least 1.
 type StoreConfig struct {
@@ -80,4 +85,211 @@ func (s *Store) copyPage(dst, src int32) {
 	for h := range s.config.KVHeads {
 		copy(s.packed.at(h, int(dst)), s.packed.at(h, int(src)))
 	}
+}
+
+// Sequence is the tokens of one sequence in the pages of a [Store]. It is made by
+// [Store.NewSequence] or [Sequence.Fork].
+//
+// Positions count from the first token that was ever appended: dropping tokens from the front does
+// not renumber those after them.
+//
+// Any number of goroutines may attend over a sequence, Read it and Save it at the same time. The
+// methods that change it, Load among them, need it for themselves, and are safe beside anything
+// that happens to other sequences. Release may come at any time.
+type Sequence struct {
+	store *Store
+	table pages.Table
+	calls atomic.Int64 // that are running; negative from Release on
+}
+
+// released is added to Sequence.calls by Release.
+const released = -1 << 62
+
+// beginCall registers a call over the sequence, which keeps its pages until endCall. The error is
+// [ErrClosed] for a sequence that was released or whose store was closed.
+func (s *Sequence) beginCall() error {
+	for s.store != nil {
+		n := s.calls.Load()
+		switch {
+		case n < 0:
+			return errReleased()
+		case !s.calls.CompareAndSwap(n, n+1):
+			continue
+		case s.store.packed.memory == nil:
+			s.endCall()
+			return fail(ErrClosed, "the sequence's store was closed")
+		}
+		return nil
+	}
+	return errReleased()
+}
+
+func errReleased() error {
+	return fail(ErrClosed, "the sequence was released, or is not from NewSequence")
+}
+
+// endCall is called after a beginCall that returned no error. The last call over a released
+// sequence gives its pages back.
+func (s *Sequence) endCall() {
+	if s.calls.Add(-1) == released {
+		s.store.pages.Release(&s.table)
+	}
+	runtime.KeepAlive(s) // and with it its memory
+}
+
+// Release ends the use of the handle, and gives back the pages that no other sequence has: at once,
+// or when the calls that are running have ended. From then on every method returns [ErrClosed],
+// whatever becomes of the pages; Len, First and PagesFor return 0, and Release does nothing.
+func (s *Sequence) Release() {
+	if s == nil {
+		return
+	}
+	for s.store != nil {
+		n := s.calls.Load()
+		if n < 0 {
+			return
+		}
+		if !s.calls.CompareAndSwap(n, n+released) {
+			continue
+		}
+		if n == 0 {
+			s.store.pages.Release(&s.table)
+		}
+		return
+	}
+}
+
+// Len returns the position after the last token: the number of tokens, with those that DropBefore
+// took.
+func (s *Sequence) Len() int {
+	if s.calls.Load() < 0 {
+		return 0
+	}
+	return s.table.Len()
+}
+
+// First returns the position of the first token that is there: as many as DropBefore took.
+func (s *Sequence) First() int {
+	if s.calls.Load() < 0 {
+		return 0
+	}
+	return s.table.First()
+}
+
+// PagesFor returns how many free pages of the store appending n tokens would take, a copy of a
+// shared page included.
+func (s *Sequence) PagesFor(n int) int {
+	if s.beginCall() != nil {
+		return 0
+	}
+	defer s.endCall()
+	return s.store.pages.Need(&s.table, max(0, n))
+}
+
+// Append adds n tokens:
+//
+//	k [1, KVHeads, n, HeadDim]
+//	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
+//
+// If the store has too few free pages, the error is [ErrCapacity], says how many are missing, and
+// nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
+// of I8, elements that are not finite are [ErrOption].
+func (s *Sequence) Append(k, v Tensor) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	packed, at := &s.store.packed, s.table.Len()
+	if err := packed.checkTokens(&k, &v, 1); err != nil {
+		return err
+	}
+	if k.L > maxLength-at {
+		return fail(ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, at, maxLength)
+	}
+	if err := packed.checkFinite(&k, &v); err != nil {
+		return err
+	}
+	if need, free, ok := s.store.pages.Grow(&s.table, k.L, s.store.copyPage); !ok {
+		return s.store.errPages("k.L is %d, which", k.L, need, free)
+	}
+	w := scratches.Get().(*scratch)
+	w.writer.write(packed, &s.table, &k, &v, 0, at)
+	scratches.Put(w)
+	return nil
+}
+
+// errPages is the error where something of size n needs more pages than are free.
+func (s *Store) errPages(what string, n, need, free int) error {
+	return fail(ErrCapacity, what+" takes %d pages: %d are missing, as %d of %d are free",
+		n, need, need-free, free, s.config.Pages)
+}
+
+// Truncate drops the tokens at position n and after it, as speculative decoding does when it rolls
+// back. n is First to Len, or the error is [ErrLength].
+func (s *Sequence) Truncate(n int) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	if n < s.table.First() || n > s.table.Len() {
+		return fail(ErrLength, "n is %d, want %d to %d, the positions of the tokens",
+			n, s.table.First(), s.table.Len())
+	}
+	s.store.pages.Truncate(&s.table, n)
+	return nil
+}
+
+// DropBefore drops the tokens before a position: for attention they do not exist any more, as if
+// they were masked. The pages in which no token is left are free again. Positions go on counting,
+// so the others keep theirs. Tokens that were dropped before may be dropped again. The position is
+// 0 to Len, or the error is [ErrLength].
+func (s *Sequence) DropBefore(position int) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	if position < 0 || position > s.table.Len() {
+		return fail(ErrLength, "position is %d, want 0 to %d, the positions of the sequence", position,
+			s.table.Len())
+	}
+	s.store.pages.DropBefore(&s.table, position)
+	return nil
+}
+
+// Fork returns a sequence with the same tokens in the same pages: no token is copied. Whichever of
+// them appends first to the last page, if that is not full, gets a copy of this page. The fork of a
+// released sequence is a released one: its methods return [ErrClosed].
+func (s *Sequence) Fork() *Sequence {
+	if s.beginCall() != nil {
+		return new(Sequence)
+	}
+	defer s.endCall()
+	return &Sequence{store: s.store, table: s.store.pages.Fork(&s.table)}
+}
+
+// Read copies tokens back, decoded, from position from on: as many as k and v have positions.
+//
+//	k [1, KVHeads, n, HeadDim]
+//	v [1, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
+//
+// What [Cache.Read] says of formats holds here, too. If these tokens are not there, the error is
+// [ErrLength].
+func (s *Sequence) Read(k, v Tensor, from int) error {
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	packed, first, end := &s.store.packed, s.table.First(), s.table.Len()
+	if err := packed.checkTokens(&k, &v, 1); err != nil {
+		return err
+	}
+	if from < first || from > end || k.L > end-from {
+		return fail(ErrLength, "from is %d and k.L %d, want positions %d to %d, those of the tokens",
+			from, k.L, first, end)
+	}
+	if err := checkOutputs(&k, &v); err != nil {
+		return err
+	}
+	packed.read(&s.table, &k, &v, 0, from)
+	return nil
 }

@@ -429,7 +429,8 @@ func (p *storePlay) call() *storeCall {
 	}
 	// a window that begins with a page, for some
 	if s := p.live[p.any()]; p.IntN(4) == 0 && s.length() > Block {
-		c.opt.Window, c.opt.Causal = Window{Left: s.length() - 1 - Block*(1+p.IntN(s.length()/Block)) + 1}, BottomRight
+		page := Block * (1 + p.IntN(s.length()/Block))
+		c.opt.Window, c.opt.Causal = Window{Left: s.length() - page}, BottomRight
 	}
 	if p.IntN(4) == 0 {
 		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
@@ -593,7 +594,8 @@ func TestStoreErrors(t *testing.T) {
 			"v is [1 1 1 4], want [1 1 1 3]"},
 		{"truncate", s.Truncate(64), ErrLength, "n is 64, want 65 to 70, the positions of the tokens"},
 		{"truncate", s.Truncate(71), ErrLength, "n is 71, want 65 to 70, the positions of the tokens"},
-		{"drop", s.DropBefore(71), ErrLength, "position is 71, want 0 to 70, the positions of the sequence"},
+		{"drop", s.DropBefore(71), ErrLength,
+			"position is 71, want 0 to 70, the positions of the sequence"},
 		{"read", s.Read(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3), 64), ErrLength,
 			"from is 64 and k.L 1, want positions 65 to 70, those of the tokens"},
 		{"nil", AttendSequences(dst, q, []*Sequence{s, nil}, nil), ErrOption,

@@ -40,12 +40,12 @@ func mergeable(a, b *nodeKeys) bool {
 // maxNodes is more nodes than the tree has, for states that were merged in other cuts.
 const maxNodes = 64
 
-// nodeList is which nodes wait for the other half of a larger one, in the order of their keys: in the
-// tree at most one of each size.
+// nodeList is which nodes wait for the other half of a larger one, in the order of their keys: in
+// the tree at most one of each size.
 type nodeList []nodeKeys
 
-// take returns nodes of which the last one takes the key at a position, the next one. merges reports
-// that the last two nodes before it have merged, to make room.
+// take returns nodes of which the last one takes the key at a position, the next one. merges
+// reports that the last two nodes before it have merged, to make room.
 func (s nodeList) take(position int) (nodes nodeList, merges bool) {
 	if last := len(s) - 1; last >= 0 && s[last].open {
 		return s, false
@@ -56,8 +56,8 @@ func (s nodeList) take(position int) (nodes nodeList, merges bool) {
 	return append(s, nodeKeys{first: position, open: true}), merges
 }
 
-// fill gives the last node the keys before a position, and returns how many times the last two nodes
-// have merged then.
+// fill gives the last node the keys before a position, and returns how many times the last two
+// nodes have merged then.
 func (s nodeList) fill(end int) (nodes nodeList, merges int) {
 	last := &s[len(s)-1]
 	last.keys, last.open = end-last.first, end%Segment != 0
@@ -112,7 +112,7 @@ type state struct {
 	overwrite bool      // no block has been added: what o holds means nothing
 }
 
-// grow makes the state large enough for so many rows. (It may change places with others, so all
+// grow makes the state large enough for some rows. (It may change places with others, so all
 // have the same size.)
 func (s *state) grow(rows, oStride int) {
 	s.m, s.l, s.o = grow(s.m, rows), grow(s.l, rows), grow(s.o, rows*oStride)
@@ -120,7 +120,7 @@ func (s *state) grow(rows, oStride int) {
 
 // reset makes the first rows rows of the state empty.
 func (s *state) reset(rows, oStride int) {
-	s.begin(rows)
+	s.restart(rows)
 	s.overwrite = false
 	clear(s.o[:rows*oStride])
 }
@@ -132,9 +132,9 @@ func (s *state) copy(t *state, rows, oStride int) {
 	copy(s.o[:rows*oStride], t.o)
 }
 
-// begin is reset but for the outputs, for a state that gets a block next: then
+// restart is reset but for the outputs, for a state that gets a block next: then
 // each tile clears its own, which also brings them to the cache.
-func (s *state) begin(rows int) {
+func (s *state) restart(rows int) {
 	for r := range s.m[:rows] {
 		s.m[r] = negInf
 	}

@@ -61,7 +61,8 @@ var misuses = []misuse{
 	{"dst.D", func(c *call) { c.dst.D = 5 }, ErrShape, says("dst", "[2 4 3 5]", "[2 4 3 6]")},
 
 	{"dst rows coincide", func(c *call) { c.dst.SL = 5 }, ErrStride, says("dst", "5", "6")},
-	{"dst broadcasts", func(c *call) { c.dst.SB = Broadcast }, ErrStride, says("dst", "Broadcast", "6")},
+	{"dst broadcasts", func(c *call) { c.dst.SB = Broadcast }, ErrStride,
+		says("dst", "Broadcast", "6")},
 	{"dst heads coincide", func(c *call) { c.dst.SH = 17 }, ErrStride, says("dst", "17", "18")},
 	{"Weights rows coincide", func(c *call) {
 		c.opt.Weights.SL = 6
@@ -160,7 +161,8 @@ var misuses = []misuse{
 	{"LSE in Weights", func(c *call) {
 		c.opt.LSE = c.opt.Weights.Data[:24]
 	}, ErrOverlap, says("LSE", "Weights")},
-	{"Weights is Bias", func(c *call) { c.opt.Weights = c.opt.Bias }, ErrOverlap, says("Weights", "Bias")},
+	{"Weights is Bias", func(c *call) { c.opt.Weights = c.opt.Bias }, ErrOverlap,
+		says("Weights", "Bias")},
 	{"Weights in dst", func(c *call) {
 		c.opt.Weights.Data = joined(&c.dst, c.opt.Weights)
 	}, ErrOverlap, says("Weights", "dst")},
@@ -289,7 +291,7 @@ func TestOverlapOnStack(t *testing.T) {
 	}
 }
 
-// overlapAt makes two calls whose outputs overlap, under so many calls of itself.
+// overlapAt makes two calls whose outputs overlap, under a number of calls of itself.
 //
 //go:noinline
 func overlapAt(depth int) [2]error {
@@ -328,7 +330,8 @@ func TestGarbageDoesNotPanic(t *testing.T) {
 		for _, v := range []*Tensor{&c.dst, &c.q, &c.k, &c.v, &c.opt.Bias, &c.opt.Weights} {
 			garble(&v.B, &v.H, &v.L, &v.D, &v.SB, &v.SH, &v.SL)
 		}
-		garble(&c.opt.Mask.B, &c.opt.Mask.H, &c.opt.Mask.L, &c.opt.Mask.D, &c.opt.Mask.SB, &c.opt.Mask.SH, &c.opt.Mask.SL)
+		mask := &c.opt.Mask
+		garble(&mask.B, &mask.H, &mask.L, &mask.D, &mask.SB, &mask.SH, &mask.SL)
 		garble(&c.opt.Offset, &c.opt.QueryLens[0], &c.opt.KeyLens[1], (*int)(&c.opt.Causal))
 		if r.IntN(2) == 0 {
 			c.opt.Window = Window{numbers[r.IntN(len(numbers))], numbers[r.IntN(len(numbers))]}

@@ -69,7 +69,7 @@ func (t *int8Kernel) arguments(c, a, b, f, stride string) {
 	t.Ldr(panelStride, moving, at("panelStride"))
 }
 
-// panelLoop writes the loops over panels and tiles of up to so many rows.
+// panelLoop writes the loops over panels and tiles of up to a number of rows.
 func (t *int8Kernel) panelLoop(maxRows int, tile func(r int)) {
 	next, tiles := t.label("panel"), t.label("tiles")
 	t.Label(next)

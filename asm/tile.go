@@ -222,7 +222,7 @@ func (t *tileKernel) panelLoop(name string, vecs int) {
 // have too few chains, so the last rows are shared out among larger tiles where
 // that is possible: 7 rows are 4 + 3, 13 are 6 + 4 + 3.
 func (t *tileKernel) choose(name string) {
-	pairs := [][2]int{} // at least so many left, tile
+	pairs := [][2]int{} // least rows that are left, tile
 	switch {
 	case t.sizes[0] == tileRows:
 		pairs = [][2]int{{11, 6}, {9, 5}, {7, 4}}

@@ -504,7 +504,7 @@ func (p *int8Program) addOutputs(r int) {
 	MOVQ(f, p.fAt)
 }
 
-// nextRows moves on by so many rows.
+// nextRows moves on by a number of rows.
 func (p *int8Program) nextRows(rows reg.Register) {
 	by := func(step, to Op) {
 		MOVQ(step, a0)

@@ -20,7 +20,7 @@ func (q prefetchQueue) field(name string) Mem { return field(q.queue, "prefetchQ
 
 func (q prefetchQueue) ofRun(name string) Mem { return field(q.run, "prefetchRun."+name) }
 
-// prefetchDue prefetches the rows of the queue that are due after so many rows of a panel: a
+// prefetchDue prefetches the rows of the queue that are due after a number of rows of a panel: a
 // constant, or a register other than a0.
 func prefetchDue(rows Op) {
 	row, found, line, end := unique("dueRow"), unique("dueFound"), unique("dueLine"), unique("dueEnd")

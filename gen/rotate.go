@@ -132,7 +132,7 @@ func rotateAVX512Kernel() {
 	rotatePasses(x, n, block, h, factor, ZMM)
 }
 
-// rotateVectors takes so many vectors at a time through the passes within them and between them.
+// rotateVectors takes some vectors at a time through the passes within them and between them.
 // These are all passes unless blocks are larger.
 func rotateVectors(x, n, block reg.GPVirtual, vecs int, factor reg.VecVirtual,
 	upper [4]reg.OpmaskVirtual) {

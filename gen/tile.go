@@ -250,8 +250,8 @@ func (t *tileProgram) panelLoop(name string, vecs int) {
 	Label(end)
 }
 
-// choose jumps to the tile for the rows that are left: pairs of (at least so many left, tile). It
-// avoids a remainder of 1 or 2 rows where it can: those tiles have too few chains.
+// choose jumps to the tile for the rows that are left: pairs of (least rows that are left, tile).
+// It avoids a remainder of 1 or 2 rows where it can: those tiles have too few chains.
 func (t *tileProgram) choose(name string, pairs [][2]int) {
 	for _, p := range pairs {
 		CMPQ(rows, imm(p[0]))

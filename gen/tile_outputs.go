@@ -89,7 +89,7 @@ func (o *beginning) keep(tmp reg.Register) {
 // restart goes back to the first row's factor, by way of a0.
 func (o *beginning) restart() { move(o.first, o.alpha) }
 
-// advance moves on by so many rows, a register that it changes.
+// advance moves on by a number of rows, a register that it changes.
 func (o *beginning) advance(rows reg.Register) {
 	IMULQ(o.alphaStep, rows)
 	ADDQ(rows, o.alpha)

@@ -20,10 +20,10 @@ func sizesTo(least, most int) (sizes tileSizes) {
 }
 
 // manyTiles are the sizes for many rows. Calls of 9 to 11 rows take two tiles: for so few calls the
-// tiles of so many rows are too much code.
+// tiles of that many rows are too much code.
 func manyTiles(least int) tileSizes { return append(sizesTo(least, 8), 12) }
 
-// next is the rows of the next tile if so many are left: all of them if there is such a tile, of
+// next is the rows of the next tile by how many are left: all of them if there is such a tile, of
 // less than two tiles half, so that none has too few chains, else most; 0 if no tile is small
 // enough.
 func (s tileSizes) next(left int) int {
@@ -80,11 +80,11 @@ func (s tileSizes) choose(left reg.Register, label func(rows int) string, none s
 
 func tileLabel(name string, rows int) string { return fmt.Sprintf("%s%d", name, rows) }
 
-// tileGroup is how many panels go side by side, for calls of up to so many rows, and the tiles.
+// tileGroup is how many panels go side by side, for calls of up to a number of rows, and the tiles.
 type tileGroup struct {
 	panels, upTo int
 	sizes        tileSizes
-	prefetches   int // calls of up to so many rows prefetch, line by line
+	prefetches   int // calls of up to this number of rows prefetch, line by line
 }
 
 const manyRows = 1 << 30

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Keys to values (kernel_transpose.go): squares of 16 channels × 16 keys are transposed, those of
+// Keys to values (kernel_typed.go): squares of 16 channels × 16 keys are transposed, those of
 // the same channels one after the other, so that what is written follows each other.
 
 // transposeKernel transposes squares: a row of 16 keys becomes a column.

@@ -48,7 +48,7 @@ var (
 // Rows 0, 3 and 6 of a tile of a while it is computed. Tiles of so many rows have no four panels.
 var typedA = []reg.Register{a0, a3, typedB1}
 
-// everyThird points at rows 3 and 6 of r, if there are so many.
+// everyThird points at rows 3 and 6 of r, if there are such rows.
 func everyThird(at []reg.Register, stride reg.Register, r int) {
 	for i := 3; i < r; i += 3 {
 		LEAQ(Mem{Base: at[i/3-1], Index: stride, Scale: 2}, at[i/3])

@@ -109,7 +109,7 @@ type Memory struct {
 // Sizes of what the reading loops take at once, in floats.
 const (
 	chunk      = 128 // in order
-	streams    = 8   // or from so many places
+	streams    = 8   // or from this number of places
 	streamStep = 32  // so much of each
 	granule    = streams * chunk
 )
@@ -149,7 +149,7 @@ func (m *Memory) add(b []float32) {
 	m.buffers = append(m.buffers, b)
 }
 
-// Split returns the same memory for so many threads, a piece of the first buffer for each.
+// Split returns the same memory for a number of threads, a piece of the first buffer for each.
 func (m *Memory) Split(threads int) *Memory {
 	pieces := &Memory{vectors: m.vectors, mappings: m.mappings, rounds: m.rounds}
 	n := len(m.buffers[0]) / threads / granule * granule
@@ -165,7 +165,7 @@ func (m *Memory) Read() float64 { return m.read(read) }
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 
-// ReadPart is ReadStreams of about so many bytes, from the start of the buffers.
+// ReadPart is ReadStreams of about that many bytes, from the start of the buffers.
 func (m *Memory) ReadPart(bytes int) float64 {
 	granules := max(1, bytes/4/len(m.buffers)/granule)
 	n := min(len(m.buffers[0]), granules*granule)

@@ -167,7 +167,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// shortWriter takes so many bytes, and then fails, or says nothing.
+// shortWriter takes a number of bytes, and then fails, or says nothing.
 type shortWriter struct {
 	left int
 	err  error

@@ -34,7 +34,7 @@ func (g *Growing) Next(n int) ([]byte, error) {
 	return g.mapping.bytes[from:need:need], nil
 }
 
-// grow takes so many bytes in place of those that there are.
+// grow takes a number of bytes in place of those that there are.
 func (g *Growing) grow(bytes int) error {
 	m, err := Allocate(bytes)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	// than clearing and collecting.
 	minMapped = 256 << 10
 
-	// fewestHuge: huge pages are asked for from so many bytes on, because less may have no room for
-	// one.
+	// fewestHuge: huge pages are asked for from this number of bytes on, because less may have no room
+	// for one.
 	fewestHuge = 4 << 20
 
 	// hugePage is the size of a huge page on most processors. Memory that is to have some starts at a

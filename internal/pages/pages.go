@@ -173,7 +173,7 @@ func (p *Pool) Replace(t, r *Table) {
 // Discard gives back the pages of a replacement that was not used.
 func (p *Pool) Discard(r *Table) { p.giveBack(r.pages) }
 
-// take adds n pages to a list, under the lock; so many are free.
+// take adds n pages to a list, under the lock; there are at least n.
 func (p *Pool) take(list []int32, n int) []int32 {
 	for range n {
 		last := len(p.free) - 1

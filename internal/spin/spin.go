@@ -22,7 +22,7 @@ const (
 // Costs are in estimated nanoseconds of calls.
 type Costs struct {
 	Backoff  float64 // that were shared without use, before some calls are not shared
-	LongCall float64 // calls of so many are always shared
+	LongCall float64 // calls of at least that are always shared
 }
 
 // Spinner is what one pool knows.

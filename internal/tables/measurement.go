@@ -91,7 +91,7 @@ func (m *measurement) of(implementation string) *report {
 	return nil
 }
 
-// result is that of a case on so many threads, nil if it was not measured.
+// result is that of a case on a number of threads, nil if it was not measured.
 func (r *report) result(name string, threads int) *result {
 	for i := range r.Results {
 		if c := &r.Results[i]; c.Case == name && c.Threads == threads {

@@ -48,7 +48,7 @@ type Row struct {
 	ISA ISA // the kernels
 
 	// Which kernels take full blocks.
-	MinRows16     int  // from so many rows on, score and accumulate have 16 lanes, if there are such
+	MinRows16     int  // from that many rows on, score and accumulate have 16 lanes, if there are such
 	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
@@ -58,7 +58,7 @@ type Row struct {
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // and rows over elements of fewer bits
-	FewRows       int  // up to so many rows, heads side by side go together and prefetch page by page
+	FewRows       int  // up to that many rows, heads side by side go together, page by page
 	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -77,7 +77,7 @@ type Row struct {
 	BytesPerNs float64       // from memory
 	SmallCall  float64       // calls of fewer nanoseconds stay on the caller's goroutine
 	WakingCall float64       // and calls of fewer wake no workers for themselves
-	LongCall   float64       // calls of so many are always shared
+	LongCall   float64       // calls of at least that are always shared
 	Backoff    float64       // of calls that workers came late for, before some are not shared
 	Spin       time.Duration // how long an idle goroutine spins before it parks
 }
@@ -137,8 +137,8 @@ func Possible() []ISA {
 	return possible
 }
 
-// For returns the row of a CPU and an implementation, for caches of so many bytes, 0 or less where
-// that is not known.
+// For returns the row of a CPU and an implementation, for caches of some sizes in bytes, 0 or less
+// where that is not known.
 func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 	for _, row := range table {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
@@ -184,12 +184,11 @@ func (t *Row) ScratchBytes() int {
 // and of the next one's queries: more would push out of the L2 cache what the chunk works with.
 func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
 
-// Stays reports whether so many bytes of an operand of a matrix product stay in the L2 cache,
-// beside the others.
+// Stays reports whether an operand of a matrix product stays in the L2 cache, beside the others.
 func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 
-// InOrder reports whether few rows read so many bytes in order: fewer may be in the L2 cache, where
-// computing takes longer so.
+// InOrder reports whether few rows read their bytes in order: fewer may be in the L2 cache, where
+// that takes longer.
 func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
 }

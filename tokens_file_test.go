@@ -468,7 +468,7 @@ func TestSequenceFilePagesAreOfTheirPlace(t *testing.T) {
 
 var errBroken = errors.New("broken")
 
-// brokenWriter takes so many bytes, and then fails, or says nothing.
+// brokenWriter takes a number of bytes, and then fails, or says nothing.
 type brokenWriter struct {
 	left int
 	err  error

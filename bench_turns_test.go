@@ -1,0 +1,407 @@
+package attn
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// ratio times two ways in turns and reports the median of one over the median of the other, and
+// that of their minima.
+func ratio(b *testing.B, way, other func() error) { ratioInTurns(b, 1, way, other) }
+
+// ratioInTurns is ratio with turns of some calls.
+func ratioInTurns(b *testing.B, calls int, way, other func() error) {
+	var times [2][]float64
+	for i := 0; b.Loop(); i++ {
+		for j := range 2 * calls {
+			at := (i + j/calls) % 2
+			call := []func() error{way, other}[at]
+			start := time.Now()
+			if err := call(); err != nil {
+				b.Fatal(err)
+			}
+			times[at] = append(times[at], float64(time.Since(start)))
+		}
+	}
+	median := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+	b.ReportMetric(median(times[0])/median(times[1]), "median-ratio")
+	b.ReportMetric(slices.Min(times[0])/slices.Min(times[1]), "min-ratio")
+	b.ReportMetric(median(times[0]), "median-ns")
+}
+
+// filledSequence is a sequence with n random tokens.
+func filledSequence(b *testing.B, s *Sequence, n int) *Sequence {
+	g := &s.store.config
+	must(b, s.Append(tensor(random("k"), normal, 1, g.KVHeads, n, g.HeadDim),
+		tensor(random("v"), normal, 1, g.KVHeads, n, g.ValueDim)))
+	return s
+}
+
+// BenchmarkSequencesOverCache is a call over one sequence, over the same call of a Cache.
+func BenchmarkSequencesOverCache(b *testing.B) {
+	for _, kind := range allFormats {
+		for _, c := range []struct{ heads, kv, lq, lk int }{{32, 32, 1, 4096}, {32, 8, 1, 4096},
+			{8, 8, 512, 1024}, {8, 8, 1, 100}} {
+			b.Run(fmt.Sprintf("type=%v/H=%d/KVH=%d/Lq=%d/Lk=%d", kind, c.heads, c.kv, c.lq, c.lk),
+				func(b *testing.B) {
+					cache, err := NewCache(CacheConfig{Batch: 1, KVHeads: c.kv, HeadDim: 128, ValueDim: 128,
+						Capacity: c.lk, Format: kind})
+					must(b, err)
+					store, err := NewStore(StoreConfig{KVHeads: c.kv, HeadDim: 128, ValueDim: 128,
+						Pages: (c.lk + Block - 1) / Block, Format: kind})
+					must(b, err)
+					s := filledSequence(b, store.NewSequence(), c.lk)
+					x := tensor(random("k"), normal, 1, c.kv, c.lk, 128)
+					must(b, cache.Append(x, x))
+					q, dst := tensor(random("q"), normal, 1, c.heads, c.lq, 128), zeros(1, c.heads, c.lq, 128)
+					opt, seqs := Options{Causal: BottomRight, QueryLens: []int{c.lq}}, []*Sequence{s}
+					ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) },
+						func() error { return cache.Attend(dst, q, &Options{Causal: BottomRight}) })
+				})
+		}
+	}
+}
+
+// BenchmarkSequencesShared is one new token each for 16 sequences that share 4096 tokens and have
+// 64 of their own, over the same without sharing: one call for each sequence.
+func BenchmarkSequencesShared(b *testing.B) {
+	const n, shared, own, heads = 16, 4096, 64, 32
+	for _, way := range []struct {
+		kind Format
+		int8 bool
+	}{{F32, false}, {I8, false}, {I8, true}} {
+		b.Run(fmt.Sprintf("type=%v/int8=%v", way.kind, way.int8), func(b *testing.B) {
+			store, err := NewStore(StoreConfig{KVHeads: heads, HeadDim: 128, ValueDim: 128,
+				Pages: shared/Block + 2*n, Format: way.kind})
+			must(b, err)
+			prompt, seqs := filledSequence(b, store.NewSequence(), shared), []*Sequence{}
+			for range n {
+				seqs = append(seqs, filledSequence(b, prompt.Fork(), own+1))
+			}
+			q, dst := tensor(random("q"), normal, 1, heads, n, 128), zeros(1, heads, n, 128)
+			opt := Options{Causal: BottomRight, Integers: way.int8}
+			ratio(b, func() error { return AttendSequences(dst, q, seqs, &opt) }, func() error {
+				for i := range seqs {
+					if err := AttendSequences(rowsOf(dst, i, 1), rowsOf(q, i, 1), seqs[i:][:1], &opt); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// BenchmarkSequencesTwoWorkers is one new token each for 8 sequences of 180 to 700 keys, on one
+// worker over two: in turns of one call, for which the second worker has to be woken each time, and
+// of several.
+func BenchmarkSequencesTwoWorkers(b *testing.B) {
+	pool := NewPool(2)
+	defer pool.Close()
+	for _, kind := range allFormats {
+		for _, calls := range []int{1, 10} {
+			b.Run(fmt.Sprintf("type=%v/turns=%d", kind, calls), func(b *testing.B) {
+				store, err := NewStore(StoreConfig{KVHeads: 8, HeadDim: 128, ValueDim: 128, Pages: 100,
+					Format: kind})
+				must(b, err)
+				var seqs []*Sequence
+				for i := range 8 {
+					seqs = append(seqs, filledSequence(b, store.NewSequence(), 180+520*i/7))
+				}
+				q, dst := tensor(random("q"), normal, 1, 16, 8, 128), zeros(1, 16, 8, 128)
+				opt := Options{Causal: BottomRight}
+				ratioInTurns(b, calls, func() error {
+					return AttendSequences(dst, q, seqs, &opt)
+				}, func() error { return pool.AttendSequences(dst, q, seqs, &opt) })
+			})
+		}
+	}
+}
+
+// BenchmarkInt8 compares calls in integers with those in float32, in turns.
+func BenchmarkInt8(b *testing.B) {
+	r := random(b.Name())
+	for _, s := range []struct {
+		name   string
+		shape  shape
+		causal Causal
+	}{
+		{"prefill/d=64", shape{1, 8, 1, 1024, 1024, 64, 64}, Full},
+		{"prefill/d=64/causal", shape{1, 8, 1, 1024, 1024, 64, 64}, BottomRight},
+		{"prefill/d=128", shape{1, 8, 1, 2048, 2048, 128, 128}, Full},
+		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+	} {
+		p := newProblem(r, normal, s.shape)
+		dst, _, _ := p.results()
+		b.Run(s.name, func(b *testing.B) {
+			ratio(b, func() error {
+				return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal, Integers: true})
+			}, func() error { return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal}) })
+		})
+	}
+	for _, group := range []int{1, 4} {
+		p := newProblem(r, normal, shape{1, 32 / group, group, 1, 4096, 128, 128})
+		caches := map[Format]*Cache{}
+		for _, f := range []Format{F32, I8} {
+			c, err := filledIn(f, p.k, p.v)
+			must(b, err)
+			caches[f] = c
+		}
+		dst, _, _ := p.results()
+		b.Run(fmt.Sprintf("decode/group=%d", group), func(b *testing.B) {
+			ratio(b, func() error { return caches[I8].Attend(dst, p.q, &Options{Integers: true}) },
+				func() error { return caches[F32].Attend(dst, p.q, nil) })
+		})
+	}
+	w := tensor(r, normal, 1, 1, 4096, 4096)
+	floats, err := PackMatrix(w, MatrixConfig{Transposed: true})
+	must(b, err)
+	ints, err := PackMatrix(w, MatrixConfig{Format: I8, Integers: true, Transposed: true})
+	must(b, err)
+	for _, rows := range []int{1, 4, 128, 512} {
+		dst, a := zeros(1, 1, rows, 4096), tensor(r, normal, 1, 1, rows, 4096)
+		b.Run(fmt.Sprintf("matrix/rows=%d", rows), func(b *testing.B) {
+			ratio(b, func() error { return ints.MatMul(dst, a, nil) },
+				func() error { return floats.MatMul(dst, a, nil) })
+		})
+	}
+}
+
+// BenchmarkInt8TwoWorkers is one worker over two.
+func BenchmarkInt8TwoWorkers(b *testing.B) {
+	pool := NewPool(2)
+	defer pool.Close()
+	r := random(b.Name())
+	for _, c := range []struct {
+		shape  shape
+		causal Causal
+	}{{shape{1, 8, 1, 1024, 1024, 64, 64}, Full}, {shape{1, 8, 1, 1024, 1024, 64, 64}, TopLeft},
+		{shape{1, 8, 1, 2048, 2048, 128, 128}, Full}, {shape{8, 12, 1, 128, 128, 64, 64}, Full}} {
+		p := newProblem(r, normal, c.shape)
+		dst, _, _ := p.results()
+		opt := &Options{Causal: c.causal, Integers: true}
+		b.Run(fmt.Sprint(c.shape, c.causal), func(b *testing.B) {
+			ratio(b, func() error { return Attend(dst, p.q, p.k, p.v, opt) },
+				func() error { return pool.Attend(dst, p.q, p.k, p.v, opt) })
+		})
+	}
+	m, err := PackMatrix(tensor(r, normal, 1, 1, 4096, 4096), MatrixConfig{Format: I8, Integers: true})
+	must(b, err)
+	dst, a := zeros(1, 1, 128, 4096), tensor(r, normal, 1, 1, 128, 4096)
+	b.Run("matrix/rows=128", func(b *testing.B) {
+		ratio(b, func() error { return m.MatMul(dst, a, nil) },
+			func() error { return pool.MulMatrix(dst, a, m, nil) })
+	})
+}
+
+// BenchmarkLongPrompts is the rate of a long prompt over that of one of 1024 tokens.
+func BenchmarkLongPrompts(b *testing.B) {
+	r := random(b.Name())
+	for _, int8 := range []bool{false, true} {
+		for _, d := range []int{64, 128} {
+			short := newProblem(r, normal, shape{1, 4, 1, 1024, 1024, d, d})
+			to, _, _ := short.results()
+			for _, n := range []int{8192, 16384} {
+				b.Run(fmt.Sprintf("int8=%v/d=%d/L=%d", int8, d, n), func(b *testing.B) {
+					long := newProblem(r, normal, shape{1, 4, 1, n, n, d, d})
+					dst, _, _ := long.results()
+					opt := &Options{Integers: int8}
+					times := float64(n) / 1024 * float64(n) / 1024
+					var best [2]float64
+					for b.Loop() {
+						best[0] = leastTime(b, best[0], func() error {
+							return Attend(dst, long.q, long.k, long.v, opt)
+						})
+						for range 10 {
+							best[1] = leastTime(b, best[1], func() error {
+								return Attend(to, short.q, short.k, short.v, opt)
+							})
+						}
+					}
+					b.ReportMetric(times*best[1]/best[0], "rate-ratio")
+					b.ReportMetric(4*4*float64(n)*float64(n)*float64(d)/best[0]/1e9, "GOP/s")
+				})
+			}
+		}
+	}
+}
+
+// leastTime is the seconds of a call, or the least so far.
+func leastTime(b *testing.B, least float64, call func() error) float64 {
+	start := time.Now()
+	must(b, call())
+	if took := time.Since(start).Seconds(); least == 0 || took < least {
+		return took
+	}
+	return least
+}
+
+// BenchmarkLatent decodes one token over 8192 of multi-head latent attention, one key/value head of
+// 576 and 512 channels, from a cache whose values are part of its keys, and from one with values.
+// They take turns; ratio is the median time of the first by that of the second.
+func BenchmarkLatent(b *testing.B) {
+	for _, kind := range allFormats {
+		for _, heads := range []int{128, 16, 1} {
+			name := fmt.Sprintf("heads=%d/%v", heads, kind)
+			b.Run(name, func(b *testing.B) { benchmarkLatent(b, kind, heads, false) })
+			if kind == I8 {
+				b.Run(name+"/int8", func(b *testing.B) { benchmarkLatent(b, kind, heads, true) })
+			}
+		}
+	}
+}
+
+func benchmarkLatent(b *testing.B, kind Format, heads int, int8 bool) {
+	const tokens, d, dv = 8192, 576, 512
+	r := random("latent")
+	k := tensor(r, normal, 1, 1, tokens, d)
+	q, dst := tensor(r, normal, 1, heads, 1, d), zeros(1, heads, 1, dv)
+	var caches [2]*Cache
+	for i := range caches {
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: tokens,
+			Format: kind, ValuesInKeys: i == 0})
+		must(b, err)
+		defer c.Close()
+		v := firstOf(k, dv)
+		if i == 0 {
+			v = Tensor{}
+		}
+		must(b, c.Append(k, v))
+		caches[i] = c
+	}
+	opt := Options{Causal: BottomRight, Integers: int8}
+	var times [2][]time.Duration
+	for b.Loop() {
+		for i, c := range caches {
+			begin := time.Now()
+			must(b, c.Attend(dst, q, &opt))
+			times[i] = append(times[i], time.Since(begin))
+		}
+	}
+	var median [2]float64
+	for i, x := range times {
+		slices.Sort(x)
+		median[i] = float64(x[len(x)/2])
+	}
+	flops := 2 * float64(heads) * tokens * (d + dv)
+	b.ReportMetric(median[0], "ns/latent")
+	b.ReportMetric(median[1], "ns/values")
+	b.ReportMetric(median[0]/median[1], "ratio")
+	b.ReportMetric(flops/median[0], "Gflop/s")
+}
+
+// shortShapes are calls of about 20 µs to 0.5 ms, by views and over a cache.
+var shortShapes = []struct {
+	name  string
+	cache bool
+	shape shape
+}{
+	{"H4_L48_D32", false, shape{1, 4, 1, 48, 48, 32, 32}},
+	{"H12_L40_D32", false, shape{1, 12, 1, 40, 40, 32, 32}},
+	{"H12_L64_D32", false, shape{1, 12, 1, 64, 64, 32, 32}},
+	{"H5_L100_D64", false, shape{1, 5, 1, 100, 100, 64, 64}},
+	{"H12_L128_D32", false, shape{1, 12, 1, 128, 128, 32, 32}},
+	{"H12_L128_D64", false, shape{1, 12, 1, 128, 128, 64, 64}},
+	{"decode_KVH8_L256_D64", true, shape{1, 8, 4, 1, 256, 64, 64}},
+	{"decode_KVH8_L1024_D64", true, shape{1, 8, 4, 1, 1024, 64, 64}},
+	{"decode_KVH8_L1024_D128", true, shape{1, 8, 4, 1, 1024, 128, 128}},
+}
+
+// between is what a program does from one call to the next.
+var between = []struct {
+	name string
+	load bool // and every core has another goroutine that never stops
+	wait func()
+}{
+	{"nothing", false, func() {}},
+	{"work=20us", false, func() { compute(20 * time.Microsecond) }},
+	{"work=200us", false, func() { compute(200 * time.Microsecond) }},
+	{"work=2ms", false, func() { compute(2 * time.Millisecond) }},
+	{"sleep=1ms", false, func() { time.Sleep(time.Millisecond) }},
+	{"load", true, func() {}},
+	{"load,work=200us", true, func() { compute(200 * time.Microsecond) }},
+}
+
+// compute keeps the caller's core busy for a time.
+func compute(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
+}
+
+// loadCores keeps every core busy until the returned function is called.
+func loadCores() (stop func()) {
+	var ended atomic.Bool
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for !ended.Load() {
+			}
+		})
+	}
+	return func() { ended.Store(true); all.Wait() }
+}
+
+// BenchmarkShortCalls compares a Pool of two with Attend, by what lies between calls. It reports
+// medians of both, and how many times faster the Pool is. The two take turns of a few calls, so
+// that what else the machine does meets both.
+func BenchmarkShortCalls(b *testing.B) {
+	for _, s := range shortShapes {
+		for _, gap := range between {
+			b.Run(fmt.Sprintf("%s/%s", s.name, gap.name), func(b *testing.B) {
+				alone, pooled := shortCalls(b, s.shape, s.cache)
+				if gap.load {
+					defer loadCores()()
+				}
+				var times [2][]float64
+				for b.Loop() {
+					for i, call := range []func(){alone, pooled} {
+						for turn := range 12 {
+							gap.wait()
+							start := time.Now()
+							call()
+							if took := time.Since(start); turn > 1 {
+								times[i] = append(times[i], float64(took)/1e3)
+							}
+						}
+					}
+				}
+				for i := range times {
+					slices.Sort(times[i])
+				}
+				one, two := times[0][len(times[0])/2], times[1][len(times[1])/2]
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(one, "µs-Attend")
+				b.ReportMetric(two, "µs-Pool")
+				b.ReportMetric(one/two, "times")
+			})
+		}
+	}
+}
+
+// shortCalls returns a problem's call by itself and by a pool of two.
+func shortCalls(b *testing.B, s shape, cached bool) (alone, pooled func()) {
+	x := newProblem(random("short calls"), normal, s)
+	dst := zeros(s.b, s.kvh*s.group, s.lq, s.dv)
+	pool := NewPool(2)
+	b.Cleanup(func() { pool.Close() })
+	check := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if !cached {
+		return func() {
+			check(Attend(dst, x.q, x.k, x.v, nil))
+		}, func() { check(pool.Attend(dst, x.q, x.k, x.v, nil)) }
+	}
+	c := x.benchCache(b, F32)
+	check(c.Append(x.k, x.v))
+	return func() {
+		check(c.Attend(dst, x.q, nil))
+	}, func() { check(pool.AttendCache(dst, x.q, c, nil)) }
+}
