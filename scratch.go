@@ -14,6 +14,8 @@ type scratch struct {
 	beta    []float32     // y of merge
 	natural []bool        // rows whose maxima are in natural units since sinks were merged
 	visible []uint64      // keys that the rows of s see
+	seen    []uint64      // keys that the rows of a chunk see of the block that was looked at
+	allowed []uint64      // and what a mask allows each query
 	queue   prefetchQueue // memory to prefetch
 	pointer uintptr       // of the keys at hand, for prefetching page by page
 	next    chunk         // the chunk after the one at hand; no rows if there is none
@@ -71,6 +73,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.part.grow(rows, p.oStride)
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
+	w.seen, w.allowed = grow(w.seen, rows), grow(w.allowed, rows+1)
 	w.s = grow(w.s, want.scores*Block)
 	w.maxima = grow(w.maxima, maxTileRows*maximaLanes)
 	if want.packs {
