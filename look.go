@@ -10,11 +10,51 @@ import (
 // none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
 // tiles that see all of them take the way of full blocks.
 
-// look finds out which keys of a part the chunk's rows see, a bit for each in w.seen. It reports
-// whether some row sees a key, and notes whether all see the whole block.
+// What a chunk's rows see of a block together. The zero value is not known yet.
+const (
+	sawNone = 1 + iota
+	sawSome
+	sawEverywhere // each row some keys of the first panel and of the last one, or near these
+	sawAll
+)
+
+// look finds out which keys of a part the chunk's rows see, and reports whether some row sees a key.
+// Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked at
+// for the first of them: for others it is known where nobody sees a key, or all see the whole block.
 func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
-	seen := w.seen[:c.rows]
-	whole := lowBits(b.hi) &^ lowBits(b.lo)
+	known := w.knownOf(p, c, b)
+	if *known != sawNone && *known != sawAll {
+		*known = w.lookAt(p, c, b)
+	}
+	b.looked, b.every, b.trims = true, *known == sawAll, *known == sawSome
+	return *known != sawNone
+}
+
+// knownOf is where it is noted what a chunk's rows see of a block.
+func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
+	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
+	blocks := parts(p.lk, Block)
+	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
+		w.unknown = 0
+		return &w.unknown
+	}
+	if w.knownEntry != c.b {
+		w.knownEntry = c.b
+		w.known = grow(w.known, p.chunksPerHead*blocks)
+		clear(w.known[:p.chunksPerHead*blocks])
+	}
+	return &w.known[c.row/p.chunkRows*blocks+b.first/Block]
+}
+
+// maxKnown bounds the memory of what is known.
+const maxKnown = 1 << 20
+
+// lookAt leaves what rows see in w.seen.
+func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
+	if p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+		return sawNone
+	}
+	seen, whole := w.seen[:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	for r := range seen {
 		if seen[r] = whole; !b.equal {
 			lo, hi := b.keyRange(p, c, r)
@@ -27,23 +67,53 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	if p.mask.Data != nil {
 		w.lookAtMask(p, c, b, seen)
 	}
-	some, every := uint64(0), ^uint64(0)
+	some, every, lo, hi := uint64(0), ^uint64(0), 0, Block
 	for _, e := range seen {
 		some |= e
 		every &= e
+		lo, hi = max(lo, bits.TrailingZeros64(e)), min(hi, bits.Len64(e))
 	}
-	b.looked, b.every = true, every == ^uint64(0)
-	return some != 0
+	switch {
+	case some == 0:
+		return sawNone
+	case every == ^uint64(0):
+		return sawAll
+	case lo < panel && hi > Block-panel:
+		return sawEverywhere
+	}
+	return sawSome
+}
+
+// blocksSeen reports whether some block of queries of the chunk sees a block of keys.
+func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
+	first, last := c.row/p.group-c.query, (c.row+c.rows-1)/p.group-c.query
+	heads := min(p.group, c.rows)
+	if p.blocked.SH == 0 {
+		heads = 1
+	}
+	for g := range heads {
+		for i := first / Block; i <= last/Block; i++ {
+			if p.blocked.Data[p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)+b.first/Block] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see.
 func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
-	for r := range seen {
+	for r := 0; r < len(seen); {
 		h, i := p.locate(c.kv, c.row+r)
-		at := p.blocked.offset(c.b, h, c.blockRow+(i-c.query)/Block)
-		if !p.blocked.Data[at+b.first/Block] {
-			seen[r] = 0
+		i -= c.query
+		n := 1 // rows of one head's block of queries, if heads differ or there is one
+		if p.group == 1 || p.blocked.SH == 0 {
+			n = min(len(seen)-r, (i/Block+1)*Block*p.group-(c.row+r-c.query*p.group))
 		}
+		if !p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block)+b.first/Block] {
+			clear(seen[r : r+n])
+		}
+		r += n
 	}
 }
 
@@ -115,7 +185,10 @@ func indexTrue(x []bool) int {
 
 // trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
 // where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
-func (w *scratch) trim(p *plan, c *chunk, t *tile) {
+func (w *scratch) trim(b *part, t *tile) {
+	if t.uniform = false; !b.trims {
+		return
+	}
 	seen := w.seen[t.row:][:t.rows]
 	same := 1
 	for same < len(seen) && seen[same] == seen[0] {

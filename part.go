@@ -9,7 +9,8 @@ type part struct {
 	place  int  // where the block begins in the memory of a cache or store
 	equal  bool // by position, every row of the chunk sees all of these keys
 	looked bool // which of them rows see is in scratch.seen; then
-	every  bool // whether all rows see the whole block
+	every  bool // whether all rows see the whole block,
+	trims  bool // or some so few keys that tiles may have fewer
 }
 
 // tile is the rows that go through the kernels together, and the keys of the

@@ -113,13 +113,13 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	full := p.fullBlock(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.looked {
-			w.trim(p, c, &t)
+		if b.tile(p, c, row, &t); b.looked && !b.every {
+			w.trim(b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
 			rows := c.rows - row
-			if b.looked {
+			if b.looked && !b.every {
 				rows = w.runOfAll(row, c.rows)
 			}
 			w.fullTiles(p, c, st, b, row, rows)

@@ -8,7 +8,7 @@ import "math"
 // that a row sees have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
-	if !full || p.bias.Data != nil {
+	if p.bias.Data != nil || !full && !b.looked {
 		w.visibleKeys(p, c, b, t, at)
 	}
 	first := b.first
@@ -111,7 +111,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
-	if b.looked {
+	if b.looked && !b.every {
 		copy(visible, w.seen[t.row:])
 		return
 	}
@@ -123,4 +123,12 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		}
 		visible[r] = seen
 	}
+}
+
+// visibleTo is the keys that the rows of a tile see, which [scratch.optionScores] has found.
+func (w *scratch) visibleTo(p *plan, b *part, t *tile, at int) []uint64 {
+	if b != nil && b.looked && p.bias.Data == nil {
+		return w.seen[t.row:]
+	}
+	return w.visible[at:]
 }
