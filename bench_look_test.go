@@ -18,7 +18,8 @@ func BenchmarkLook(b *testing.B) {
 	fillWith(row[:256], true)
 	b.Run("one row shows 256 of 4096, over KeyLens", func(b *testing.B) {
 		m := Mask{row, 1, 1, 1024, 4096, 1, 1, Broadcast}
-		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: m}), run(p.q, p.k, p.v, dst, &Options{KeyLens: []int{256}}))
+		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: m}),
+			run(p.q, p.k, p.v, dst, &Options{KeyLens: []int{256}}))
 	})
 	p = newProblem(r, normal, shape{1, 8, 1, 1024, 1024, d, d})
 	mask := func(see func(i, j int) bool) Mask {
@@ -46,7 +47,8 @@ func BenchmarkLook(b *testing.B) {
 	})
 	causal := mask(func(i, j int) bool { return j <= i })
 	b.Run("causal by Mask, over Causal", func(b *testing.B) {
-		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: causal}), run(p.q, p.k, p.v, dst, &Options{Causal: TopLeft}))
+		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: causal}),
+			run(p.q, p.k, p.v, dst, &Options{Causal: TopLeft}))
 	})
 	long := newProblem(r, normal, shape{1, 1, 1, 8192, 8192, d, d})
 	out := zeros(1, 1, 8192, d)
@@ -55,7 +57,8 @@ func BenchmarkLook(b *testing.B) {
 		blocks.Data[i] = r.IntN(8) == 0
 	}
 	b.Run("an eighth of the blocks, over all", func(b *testing.B) {
-		ratio(b, run(long.q, long.k, long.v, out, &Options{Blocks: blocks}), run(long.q, long.k, long.v, out, nil))
+		ratio(b, run(long.q, long.k, long.v, out, &Options{Blocks: blocks}),
+			run(long.q, long.k, long.v, out, nil))
 	})
 	token := newProblem(r, normal, shape{1, 8, 1, 1, 4096, 128, 128})
 	c, err := filled(token.k, token.v)

@@ -20,7 +20,7 @@ var layerTable = []layers.Layer{
 		vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
 		schedule schedule_sequences`},
-	{Name: "engine", Files: `chunk prefix_group span few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
+	{Name: "engine", Files: `chunk prefix_group span look few part tile tile_options kind kind_views kind_panels kind_bits kind_integers kind_latent integers weights tree
 		scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed kv_codec kv_file"},
 	{Name: "kernels", Files: `kernel kernel_vector kernel_layout kernel_generic kernel_split

@@ -9,7 +9,8 @@ import (
 // randomBlocks draws which blocks of keys blocks of queries see: runs and single ones, sometimes none
 // or all.
 func randomBlocks(r *rand.Rand, b, h, lq, lk int) Mask {
-	x := BHLD(make([]bool, b*h*parts(lq, Block)*parts(lk, Block)), b, h, parts(lq, Block), parts(lk, Block))
+	rows, cols := parts(lq, Block), parts(lk, Block)
+	x := BHLD(make([]bool, b*h*rows*cols), b, h, rows, cols)
 	every := r.IntN(5)
 	for i := range x.Data {
 		x.Data[i] = every == 0 || every < 4 && r.IntN(every+1) == 0
@@ -132,7 +133,8 @@ func TestBlocksOfSequencesAndStates(t *testing.T) {
 			must(t, err)
 			for lo := 0; lo < k.L; {
 				hi := min(k.L, lo+Block*(1+r.IntN(2)))
-				chunk := BHLD(make([]bool, ofSequence[i].L*parts(hi-lo, Block)), 1, 1, ofSequence[i].L, parts(hi-lo, Block))
+				rows, cols := ofSequence[i].L, parts(hi-lo, Block)
+				chunk := BHLD(make([]bool, rows*cols), 1, 1, rows, cols)
 				for b := range chunk.L {
 					copy(chunk.row(0, 0, b), ofSequence[i].row(0, 0, b)[lo/Block:])
 				}

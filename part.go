@@ -61,3 +61,6 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	}
 	return w.q[(c.at+row)*p.d:]
 }
+
+// parts is the number of parts of at most some elements.
+func parts(n, of int) int { return (n + of - 1) / of }

@@ -28,8 +28,8 @@ var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	return bufferOptions{mask: o.Mask, blocked: o.Blocks, bias: o.Bias, weights: o.Weights, slopes: o.Slopes,
-		sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	return bufferOptions{mask: o.Mask, blocked: o.Blocks, bias: o.Bias, weights: o.Weights,
+		slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
@@ -197,7 +197,8 @@ func (p *plan) checkMemory() error {
 	for i, at := range [len(all)]uintptr{
 		operand.Address(p.dst.Data, 0), operand.Address(p.weights.Data, 0), operand.Address(p.lse, 0),
 		operand.Address(p.k.Data, 0), operand.Address(p.v.Data, 0), operand.Address(p.q.Data, 0),
-		operand.Address(p.mask.Data, 0), operand.Address(p.blocked.Data, 0), operand.Address(p.bias.Data, 0),
+		operand.Address(p.mask.Data, 0), operand.Address(p.blocked.Data, 0),
+		operand.Address(p.bias.Data, 0),
 		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
 		all[i].begin = at
