@@ -132,7 +132,7 @@ func (s *sequenceCall) assignQueries(lens []int, queries int) (keys int, err err
 		return 0, fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
 			queries, len(s.sequences))
 	}
-	s.longest = 0
+	s.longest, s.blockRows = 0, 0
 	at := 0
 	for i := range s.sequences {
 		n := 1
@@ -144,7 +144,8 @@ func (s *sequenceCall) assignQueries(lens []int, queries int) (keys int, err err
 				"take %d", i, n, queries-at, queries, at)
 		}
 		x := &s.sequences[i]
-		x.query, x.queries = at, n
+		x.query, x.queries, x.blockRow = at, n, s.blockRows
+		s.blockRows += (n + Block - 1) / Block
 		s.longest, keys = max(s.longest, n), max(keys, x.table.Len())
 		at += n
 	}

@@ -235,17 +235,22 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
 	}
+	if p.looks() && !w.look(p, c, b) {
+		return
+	}
 	w.keys(p, c, b)
 	w.queue.clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		b.tile(p, c, row, &t)
+		if b.tile(p, c, row, &t); b.looked && !b.every {
+			w.trim(b, &t)
+		}
 		if t.lo == t.hi {
 			continue
 		}
 		w.score(p, c, b, &t, 0)
-		if full := w.optionScores(p, c, b.first, &t, 0); full {
-			w.visibleByPosition(p, c, b.first, &t, 0) // writing weights asks for each key
+		if full := w.optionScores(p, c, b, &t, 0); full || p.bias.Data == nil {
+			w.visibleKeys(p, c, b, &t, 0) // writing weights asks for each key
 		}
 		if p.sinks != nil {
 			w.naturalScores(p, c, &t)

@@ -52,7 +52,7 @@ func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 
 // allVisible reports whether all rows of a tile see all of its keys, whatever options say.
 func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
-	if !t.uniform || !p.pairwise() {
+	if !t.uniform || p.bias.Data == nil {
 		return t.uniform
 	}
 	all := lowBits(t.hi) &^ lowBits(t.lo)

@@ -97,9 +97,6 @@ func (p *multiplication) partition(workers int) {
 	}
 }
 
-// parts is the number of parts of at most some elements.
-func parts(n, of int) int { return (n + of - 1) / of }
-
 // units is the number of units of work.
 func (p *multiplication) units() int {
 	return parts(p.dst.B*p.dst.H, p.heads) * parts(p.dst.L, p.rows) * parts(p.dst.D, p.cols)

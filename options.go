@@ -80,6 +80,11 @@ type Options struct {
 	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
 	// pays.
 	Integers bool
+	// Blocks [B or 1, H or 1, ⌈Lq/64⌉, ⌈Lk/64⌉]: a query sees keys of those blocks of 64 only whose
+	// element is true for its own block of 64. Blocks count from query 0 and from key 0. It means what
+	// a Mask of their elements means, has its bits, and composes with everything; blocks that nobody
+	// sees cost nothing. The zero View is none.
+	Blocks Mask
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights Tensor

@@ -8,6 +8,9 @@ type part struct {
 	lo, hi int
 	place  int  // where the block begins in the memory of a cache or store
 	equal  bool // by position, every row of the chunk sees all of these keys
+	looked bool // which of them rows see is in scratch.seen; then
+	every  bool // whether all rows see the whole block,
+	trims  bool // or some so few keys that tiles may have fewer
 }
 
 // tile is the rows that go through the kernels together, and the keys of the
@@ -49,3 +52,6 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	lo, hi = p.keyRange(c, (c.row+row)/p.group)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
+
+// parts is the number of parts of at most some elements.
+func parts(n, of int) int { return (n + of - 1) / of }

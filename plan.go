@@ -40,6 +40,7 @@ type plan struct {
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
 	mask    Mask // Data is nil if there is none
+	blocked Mask // Options.Blocks, likewise
 	bias    Tensor
 	weights Tensor
 	slopes  []float32
@@ -134,11 +135,15 @@ func (p *plan) readsBits(c *chunk, equal bool) bool {
 func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
 
 // pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.mask.Data != nil || p.bias.Data != nil }
+func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
+
+// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
+// it is looked at before anything else of the block is read.
+func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
 
 // plainScores reports whether scores are products and nothing more.
 func (p *plan) plainScores() bool {
-	return !p.natural && p.mask.Data == nil && p.bias.Data == nil
+	return !p.natural && !p.pairwise()
 }
 
 // locate returns the query head and query index of a row.
@@ -169,6 +174,8 @@ type chunk struct {
 	position  int // of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
+	query     int // the entry's first query, where those of several entries are packed,
+	blockRow  int // and its first block of queries in Options.Blocks
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
 	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix

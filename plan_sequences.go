@@ -13,14 +13,16 @@ type sequenceCall struct {
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
 
-	longest int     // queries of a sequence
-	bytes   float64 // of all keys and values that are read, if nothing is shared
+	longest   int     // queries of a sequence
+	blockRows int     // blocks of queries, each sequence's counted for itself
+	bytes     float64 // of all keys and values that are read, if nothing is shared
 }
 
 // callSequence is one sequence of a call.
 type callSequence struct {
 	table          *pages.Table
 	query, queries int // its first query among all, and their number
+	blockRow       int // its first block of queries among all
 	shared         int // positions in the pages of the sequence before it, by order
 }
 
@@ -114,7 +116,8 @@ func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 // rowsOfSequence makes c rows of queries of one sequence. Queries are counted as they are packed.
 func (p *plan) rowsOfSequence(c *chunk, s *callSequence, kv, row, rows int) {
 	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows,
-		table: s.table, from: s.table.First(), keys: s.table.Len(), position: -s.query}
+		table: s.table, from: s.table.First(), keys: s.table.Len(), position: -s.query,
+		query: s.query, blockRow: s.blockRow}
 	if p.causal == BottomRight {
 		c.position += c.keys - s.queries
 	}

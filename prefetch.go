@@ -82,8 +82,8 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 	return runs
 }
 
-// prefetchPairs puts the bias, or the mask if there is no bias, of a tile in front
-// of the queue: it is read as soon as the tile's scores are there.
+// prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
+// the queue: the bias is read as soon as the tile's scores are there.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	if c.rows <= inPlaceRows {
 		return
@@ -96,9 +96,11 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		if p.bias.Data != nil {
 			from := p.bias.offset(c.b, h, i) + b.first + t.lo
 			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
+		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
+			from := p.mask.offset(c.b, h, i) + next // it was looked at for this block
+			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
 		} else {
-			from := p.mask.offset(c.b, h, i) + b.first + t.lo
-			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, t.hi-t.lo)
+			return
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)

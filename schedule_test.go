@@ -73,7 +73,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"few columns":     {func(p *plan) { p.dv = fusedCols - 8 }, true},
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
 		"natural units":   {func(p *plan) { p.natural = true }, false},
-		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, false},
+		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
 		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
 		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},

@@ -5,31 +5,37 @@ import "sync"
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32     // queries of a chunk, gathered; over I8 rotated
-	total   state         // merged segments
-	part    state         // the segment at hand
-	tree    tree          // of segments before it, if there are several
-	units   units         // of the rows of the chunk at hand
-	alpha   []float32     // what softmax tells accumulate; x of merge
-	beta    []float32     // y of merge
-	natural []bool        // rows whose maxima are in natural units since sinks were merged
-	visible []uint64      // keys that the rows of s see
-	queue   prefetchQueue // memory to prefetch
-	pointer uintptr       // of the keys at hand, for prefetching page by page
-	next    chunk         // the chunk after the one at hand; no rows if there is none
-	prefix  []prefixRows  // of the chunk at hand, if it is of several sequences
-	call    sequenceCall  // a call over several sequences
-	s       []float32     // scores, then weights, of a tile, or of a span of several blocks or heads
-	maxima  []float32     // row maxima of a tile, see kernel_variants.go
-	k, v    []float32     // the packed block
-	layout  panelLayout   // of the values at hand; keys and overwrite are set for each tile
-	scanned bool          // finite is known
-	finite  bool          // none of the values at hand is NaN or infinite
-	writer  tokenWriter   // rows on their way into a cache or store
-	rotated []float32     // rows on their way into a product
-	rounded integerRows   // the same as integers
-	scales  []float32     // and their scales
-	ints    intScratch    // of calls in integers
+	q       []float32 // queries of a chunk, gathered; over I8 rotated
+	total   state     // merged segments
+	part    state     // the segment at hand
+	tree    tree      // of segments before it, if there are several
+	units   units     // of the rows of the chunk at hand
+	alpha   []float32 // what softmax tells accumulate; x of merge
+	beta    []float32 // y of merge
+	natural []bool    // rows whose maxima are in natural units since sinks were merged
+	visible []uint64  // keys that the rows of s see
+	seen    []uint64  // keys that the rows of a chunk see of the block that was looked at
+	allowed []uint64  // and what a mask allows each query
+	known   []uint8   // what the rows of each chunk of a head see of each block, for all heads
+	unknown uint8     // what is looked at for a chunk alone
+
+	knownEntry int           // the batch entry of what is known, −1 if there is none
+	queue      prefetchQueue // memory to prefetch
+	pointer    uintptr       // of the keys at hand, for prefetching page by page
+	next       chunk         // the chunk after the one at hand; no rows if there is none
+	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
+	call       sequenceCall  // a call over several sequences
+	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
+	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	k, v       []float32     // the packed block
+	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	scanned    bool          // finite is known
+	finite     bool          // none of the values at hand is NaN or infinite
+	writer     tokenWriter   // rows on their way into a cache or store
+	rotated    []float32     // rows on their way into a product
+	rounded    integerRows   // the same as integers
+	scales     []float32     // and their scales
+	ints       intScratch    // of calls in integers
 
 	fitted sizes // what the slices are long enough for
 }
@@ -46,6 +52,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, 0, false)
+	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
 		packs: p.keyKind != kindPanels || p.valueKind == kindLatent, ints: p.integers}
@@ -71,6 +78,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.part.grow(rows, p.oStride)
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
+	w.seen, w.allowed = grow(w.seen, rows), grow(w.allowed, rows+1)
 	w.s = grow(w.s, want.scores*Block)
 	w.maxima = grow(w.maxima, maxTileRows*maximaLanes)
 	if want.packs {

@@ -23,6 +23,11 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 	var s span
 	var h chunk
 	for lo < hi {
+		if p.looks() {
+			if lo = p.skipHidden(c, lo, hi); lo == hi {
+				break
+			}
+		}
 		end := p.nextSpan(c, lo, hi, &s)
 		if s.step < Block {
 			w.addSpan(p, c, st, &s)
@@ -34,6 +39,10 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 		st.overwrite = false
 		lo = end
 	}
+	if st.overwrite { // nobody sees any of the keys
+		clear(st.o[c.at*p.oStride:][:c.allRows()*p.oStride])
+		st.overwrite = false
+	}
 }
 
 // nextSpan makes s the span that begins at key lo of a segment that ends at hi, and returns its
@@ -42,7 +51,7 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	s.first, s.blocks, s.step = lo/Block*Block, 1, Block
 	s.lo, s.hi = lo-s.first, min(hi-s.first, Block)
 	all := min(hi, c.allHi) // to here every row sees the keys
-	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal {
+	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal || p.looks() {
 		return s.first + s.hi
 	}
 	switch {
@@ -90,6 +99,12 @@ func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
+	if b.looked = false; p.looks() && !w.look(p, c, b) {
+		if st.overwrite {
+			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
+		}
+		return
+	}
 	w.keys(p, c, b)
 	w.values(p, c, b)
 	if c.rows > max(inPlaceRows, p.spanRows) {
@@ -98,11 +113,17 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	full := p.fullBlock(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		b.tile(p, c, row, &t)
+		if b.tile(p, c, row, &t); b.looked && !b.every {
+			w.trim(b, &t)
+		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			w.fullTiles(p, c, st, b, row)
-			return
+			rows := c.rows - row
+			if b.looked && !b.every {
+				rows = w.runOfAll(row, c.rows)
+			}
+			w.fullTiles(p, c, st, b, row, rows)
+			t.rows = rows
 		case t.lo < t.hi:
 			w.score(p, c, b, &t, 0)
 			w.addValues(p, c, st, b, &t, 0)
@@ -120,7 +141,7 @@ func (p *plan) fullBlock(c *chunk, b *part) bool {
 	if !p.full || b.hi < Block || p.readsBits(c, b.equal) || p.keysInPlace(c) {
 		return false
 	}
-	if b.equal {
+	if b.equal || b.looked {
 		return b.lo == 0
 	}
 	lo, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
@@ -167,7 +188,7 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	} else {
 		for g := range c.heads {
 			head := c.head(g, &h)
-			every := w.optionScores(p, head, s.first, t, g*c.rows)
+			every := w.optionScores(p, head, &part{first: s.first}, t, g*c.rows)
 			masked = w.weigh(p, head, st, nil, t, g*c.rows, every) || masked
 		}
 	}

@@ -107,12 +107,11 @@ func TestSpanOfStepsOfManyRows(t *testing.T) {
 		for s, want := range map[shape]bool{{1, 10, 8, 3, 2 * Block, 8, 8}: true,
 			{1, 10, 8, 4, 2 * Block, 8, 8}: false, {1, 2, 8, 5, 2 * Block, 8, 8}: false} {
 			p := newProblem(random("many rows"), normal, s)
-			mask := BHLD(make([]bool, p.q.H*s.lq*s.lk), 1, p.q.H, s.lq, s.lk)
-			fillWith(mask.Data, true)
+			bias := zeros(1, p.q.H, s.lq, s.lk)
 			for i := range s.lq {
-				mask.row(0, p.q.H-1, i)[0] = false
+				bias.row(0, p.q.H-1, i)[0] = negInf
 			}
-			p.opt.Mask = mask
+			p.opt.Bias = bias
 			p.v.row(0, s.kvh-1, 0)[0] = nan32()
 			k, v := tokenMajor(p.k), tokenMajor(p.v)
 			readingAs(t, tuning.QueuedReads)

@@ -155,6 +155,9 @@ func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 		return fail(ErrShape, "v.D is %d, want the state's %d", p.dv, s.d)
 	case p.lk > maxLength-s.keys:
 		return fail(ErrLength, "k.L is %d after %d keys, want at most %d in all", p.lk, s.keys, maxLength)
+	case p.blocked.Data != nil && s.keys%Block != 0:
+		return fail(ErrOption, "Blocks are set after %d keys, want a multiple of %d keys before", s.keys,
+			Block)
 	case p.causal == BottomRight:
 		return fail(ErrOption, "Causal is BottomRight, want TopLeft with Offset: the number of keys is "+
 			"not known yet")

@@ -2,19 +2,23 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// fullTiles takes the rows of the chunk from row on through the kernels, which see the whole block
+// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block
 // and whose scores are products and nothing more: most are like that. The kernels are called one
 // after the other, with operands checked once for all tiles and nothing to choose between.
-func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row int) {
+func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	w.hintPanels(p, c, k)
-	d, stride, rows, n := p.d, p.oStride, c.rows-row, p.tileRows
+	d, stride, n := p.d, p.oStride, p.tileRows
 	q := w.queries(p, c, row)
 	row += c.at
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	operand.Reads(k, Block*d)
 	w.layout.reads(v)
+	if b.looked && !b.every { // parts alike in size, instead of a small rest
+		parts := (rows + maxTileRows - 1) / maxTileRows
+		n = roundUp((rows+parts-1)/parts, splitRows)
+	}
 	t := w.fullTileOf(p, q, m, l, o, rows, n)
 	t.k, t.v = &k[0], &v[0]
 	for r := 0; r < rows; r += n {
@@ -42,7 +46,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 // values of a part that they weigh.
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	row, masked := c.at+t.row, false
-	every := w.optionScores(p, c, b.first, t, at)
+	every := w.optionScores(p, c, b, t, at)
 	if every && !p.readsBits(c, b.equal) && !p.scaledValues() {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
@@ -66,11 +70,11 @@ func (w *scratch) weigh(p *plan, c *chunk, st *state, b *part, t *tile, at int,
 	scales := w.valueScales(p, c, b)
 	switch {
 	case p.integers:
-		return w.ints.weigh(s, m, l, alpha, scales, w.visible[at:], row, t.rows, every)
+		return w.ints.weigh(s, m, l, alpha, scales, w.visibleTo(p, b, t, at), row, t.rows, every)
 	case every:
 		masked = softmax(s, m, l, alpha, t.rows, p.c)
 	default:
-		masked = softmaxMasked(s, m, l, alpha, w.visible[at:], t.rows, p.c)
+		masked = softmaxMasked(s, m, l, alpha, w.visibleTo(p, b, t, at), t.rows, p.c)
 	}
 	if scales != nil {
 		scaleColumns(s[t.lo:], scales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)

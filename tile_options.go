@@ -6,11 +6,12 @@ import "math"
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
 // none. It reports whether every row sees every key of the block at key first; if not, the keys
 // that a row sees have their bits set in w.visible.
-func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (full bool) {
+func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
-	if !full || p.pairwise() {
-		w.visibleByPosition(p, c, first, t, at)
+	if p.bias.Data != nil || !full && !b.looked {
+		w.visibleKeys(p, c, b, t, at)
 	}
+	first := b.first
 	u, every := p.scale, ^uint64(0)
 	switch {
 	case p.integers && p.natural:
@@ -28,9 +29,6 @@ func (w *scratch) optionScores(p *plan, c *chunk, first int, t *tile, at int) (f
 	}
 	if p.slopes != nil {
 		w.addSlopes(p, c, first, t, at)
-	}
-	if p.mask.Data != nil {
-		every &= w.maskKeys(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)
 }
@@ -103,35 +101,34 @@ func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float
 	return every
 }
 
-// maskKeys takes the keys that the mask does not allow out of w.visible. It returns
-// the keys that are left in every row.
-func (w *scratch) maskKeys(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
-	every = ^uint64(0)
-	for r := range min(p.group, t.rows) {
-		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.mask.offset(c.b, h, i) + first + t.lo
-		every &= maskKeys(p.mask.Data[from:], w.visible[at+r:],
-			p.rowsOfHead(t, r), p.group, p.mask.SL, t.lo, t.hi-t.lo)
-	}
-	return every
-}
-
 // rowsOfHead is the number of rows that belong to the head of row first: that one
 // and every group-th row after it. In a mask or bias they follow each other.
 func (p *plan) rowsOfHead(t *tile, first int) int {
 	return (t.rows - first + p.group - 1) / p.group
 }
 
-// visibleByPosition leaves a bit in w.visible for each key of the block that a row sees by its
-// position.
-func (w *scratch) visibleByPosition(p *plan, c *chunk, first int, t *tile, at int) {
-	seen := lowBits(t.hi) &^ lowBits(t.lo)
+// visibleKeys leaves a bit in w.visible for each key of the block that a row sees by its position,
+// mask and blocks.
+func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
+	if b.looked && !b.every {
+		copy(visible, w.seen[t.row:])
+		return
+	}
+	seen := lowBits(t.hi) &^ lowBits(t.lo)
 	for r := range visible {
 		if !t.uniform {
 			lo, hi := p.keyRange(c, (c.row+t.row+r)/p.group)
-			seen = lowBits(min(max(hi-first, t.lo), t.hi)) &^ lowBits(min(max(lo-first, t.lo), t.hi))
+			seen = lowBits(min(max(hi-b.first, t.lo), t.hi)) &^ lowBits(min(max(lo-b.first, t.lo), t.hi))
 		}
 		visible[r] = seen
 	}
+}
+
+// visibleTo is the keys that the rows of a tile see, which [scratch.optionScores] has found.
+func (w *scratch) visibleTo(p *plan, b *part, t *tile, at int) []uint64 {
+	if b != nil && b.looked && p.bias.Data == nil {
+		return w.seen[t.row:]
+	}
+	return w.visible[at:]
 }

@@ -28,8 +28,8 @@ var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	return bufferOptions{mask: o.Mask, bias: o.Bias, weights: o.Weights, slopes: o.Slopes,
-		sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	return bufferOptions{mask: o.Mask, blocked: o.Blocks, bias: o.Bias, weights: o.Weights,
+		slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
@@ -160,6 +160,15 @@ func (p *plan) initPairs(opt *Options) error {
 			return err
 		}
 	}
+	if !opt.Blocks.none() {
+		rows := (p.lq + Block - 1) / Block
+		if p.sequences != nil {
+			rows = p.sequences.blockRows
+		}
+		if err := checkOptionView("Blocks", &p.blocked, p, true, rows, (p.lk+Block-1)/Block); err != nil {
+			return err
+		}
+	}
 	if !opt.Bias.none() {
 		if err := checkPairs("Bias", &p.bias, p, true); err != nil {
 			return err
@@ -182,13 +191,14 @@ func (p *plan) checkMemory() error {
 	all := [...]extent{
 		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
 		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q),
-		extentOf("Mask", &p.mask), extentOf("Bias", &p.bias),
+		extentOf("Mask", &p.mask), extentOf("Blocks", &p.blocked), extentOf("Bias", &p.bias),
 		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
 		operand.Address(p.dst.Data, 0), operand.Address(p.weights.Data, 0), operand.Address(p.lse, 0),
 		operand.Address(p.k.Data, 0), operand.Address(p.v.Data, 0), operand.Address(p.q.Data, 0),
-		operand.Address(p.mask.Data, 0), operand.Address(p.bias.Data, 0),
+		operand.Address(p.mask.Data, 0), operand.Address(p.blocked.Data, 0),
+		operand.Address(p.bias.Data, 0),
 		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
 		all[i].begin = at
@@ -276,8 +286,15 @@ func checkLens(name string, lens []int, batch, maxLen int) error {
 // checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a
 // batch or head dimension of 1 stands for all; the view is changed to say so by a stride of 0.
 func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
+	return checkOptionView(name, v, p, broadcast, p.lq, p.lk)
+}
+
+// checkOptionView is checkPairs for other numbers of rows and columns.
+func checkOptionView[T any](
+	name string, v *View[T], p *plan, broadcast bool, rows, cols int,
+) error {
 	view := *v
-	if p.lk == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
+	if cols == 0 && v.D == 0 { // no keys: as a view that is empty otherwise
 		view.L, view.D = 0, 1
 	}
 	if err := checkView(name, &view); err != nil {
@@ -285,9 +302,9 @@ func checkPairs[T any](name string, v *View[T], p *plan, broadcast bool) error {
 	}
 	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
 	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
-	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != p.lq || v.D != p.lk {
+	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != rows || v.D != cols {
 		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]",
-			name, v.B, v.H, v.L, v.D, p.batch, p.heads, p.lq, p.lk)
+			name, v.B, v.H, v.L, v.D, p.batch, p.heads, rows, cols)
 	}
 	if oneB {
 		v.SB = 0
@@ -335,7 +352,7 @@ func apart(a, b *Tensor) bool {
 
 // onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
-	return o == nil || o.Mask.none() && o.Bias.none() && o.Weights.none() &&
+	return o == nil || o.Mask.none() && o.Blocks.none() && o.Bias.none() && o.Weights.none() &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
 }
 

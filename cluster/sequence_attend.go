@@ -69,7 +69,8 @@ type callPart struct {
 
 // newCall validates the arguments of a call.
 func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*attendCall, error) {
-	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt, offset: opt.Offset,
+	own := *opt // what is changed is not the caller's
+	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: &own, offset: opt.Offset,
 		window: clampWindow(opt.Window)}
 	s.mu.Lock()
 	released := s.released

@@ -33,14 +33,17 @@ func none[T any](x *attn.View[T]) bool {
 // checkPairs checks what has an element for each pair of query and key: its shape here, the rest by
 // package attn, which validates a call of no batch entries and computes nothing.
 func (c *attendCall) checkPairs() error {
-	mask, bias := &c.opt.Mask, &c.opt.Bias
-	if none(mask) && none(bias) {
+	mask, bias, blocks := &c.opt.Mask, &c.opt.Bias, &c.opt.Blocks
+	if none(mask) && none(bias) && none(blocks) {
 		return nil
 	}
 	if err := checkPairShape(c, "Mask", mask); err != nil {
 		return err
 	}
 	if err := checkPairShape(c, "Bias", bias); err != nil {
+		return err
+	}
+	if err := c.checkBlocksShape(); err != nil {
 		return err
 	}
 	config := c.stateConfig(c.q.L)
@@ -53,7 +56,51 @@ func (c *attendCall) checkPairs() error {
 	q, k := sameRow(c.q.H, c.q.L, h.headDim), sameRow(h.kvHeads, c.keys, h.headDim)
 	v := sameRow(h.kvHeads, c.keys, h.valueDim)
 	q.B, k.B, v.B = 0, 0, 0
-	return s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias})
+	if err := s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks}); err != nil {
+		return err
+	}
+	c.expandBlocks()
+	return nil
+}
+
+// blockSize is how many queries, and keys, an element of Options.Blocks is for.
+const blockSize = attn.Block
+
+func (c *attendCall) checkBlocksShape() error {
+	x, rows := &c.opt.Blocks, (c.q.L+blockSize-1)/blockSize
+	cols := (c.keys + blockSize - 1) / blockSize
+	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == cols {
+		return nil
+	}
+	return fail(attn.ErrShape, "Blocks is [%d %d %d %d], want [1 1 or %d %d %d]", x.B, x.H, x.L, x.D,
+		c.q.H, rows, cols)
+}
+
+// expandBlocks makes Blocks, whose parts begin where parts of the context do not, a mask of pairs.
+func (c *attendCall) expandBlocks() {
+	blocks, mask := &c.opt.Blocks, &c.opt.Mask
+	if none(blocks) {
+		return
+	}
+	heads := blocks.H
+	if !none(mask) {
+		heads = max(heads, mask.H)
+	}
+	x := attn.BHLD(make([]bool, heads*c.q.L*c.keys), 1, heads, c.q.L, c.keys)
+	for at := range heads * c.q.L {
+		h, i := at/c.q.L, at%c.q.L
+		row, seen := x.Row(0, h, i), blocks.Row(0, h%blocks.H, i/blockSize)
+		for j := range row {
+			row[j] = seen[j/blockSize]
+		}
+		if none(mask) {
+			continue
+		}
+		for j, e := range mask.Row(0, h%mask.H, i) {
+			row[j] = row[j] && e
+		}
+	}
+	c.opt.Mask, c.opt.Blocks = x, attn.Mask{}
 }
 
 func checkPairShape[T any](c *attendCall, name string, x *attn.View[T]) error {

@@ -64,12 +64,17 @@ func TestEveryOption(t *testing.T) {
 	for i := range mask.Data {
 		mask.Data[i] = i%3 > 0
 	}
+	blocks := attn.BHLD(make([]bool, 24), 1, 1, 1, 24)
+	for i := range blocks.Data {
+		blocks.Data[i] = i%5 > 1
+	}
 	four := []float32{0.5, 0.25, 0.125, 0.01}
 	values := map[string]attn.Options{
 		"Scale": {Scale: -0.3}, "Causal": {Causal: attn.BottomRight},
 		"Offset": {Causal: attn.TopLeft, Offset: 1100},
 		"Window": {Window: attn.Window{Left: 3, Right: 1200}}, "Softcap": {Softcap: 2},
 		"Mask": {Mask: mask}, "Bias": {Bias: bias}, "Slopes": {Slopes: four}, "Sinks": {Sinks: four},
+		"Blocks":    {Blocks: blocks},
 		"QueryLens": {QueryLens: []int{2}}, "KeyLens": {KeyLens: []int{99}},
 		"LSE": {LSE: make([]float32, heads*rows)}, "Integers": {Integers: true},
 		"Weights": {Weights: attn.BHLD(make([]float32, heads*rows*keys), 1, heads, rows, keys)},
