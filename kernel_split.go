@@ -53,7 +53,7 @@ const (
 	splitRows = 12
 )
 
-// pieces are the parts [from, to) of n elements that calls take one after the other, most of them
+// pieces are the parts [from, to) of n elements that calls take one after another, most of them
 // of the most elements that a call may have.
 func pieces(n, most int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
