@@ -7,12 +7,12 @@ import (
 )
 
 // The kernels of attention over float32: their names, argument order and dispatch, and how larger
-// calls are split (kernel_split.go); those of vectors are in kernel_vector.go, those of which there
-// are several variants in kernel_variants.go, those over fewer bits in kernel_typed.go. What each
-// computes is defined by its generic twin in kernel_generic.go. The functions here first say of
-// each operand what is read and written: that checks that the slice is long enough, which assembly
-// does not. Then they choose an implementation by a switch on one variable, because calls through
-// func-typed variables would make the arguments escape to the heap.
+// calls are split (kernel_split.go); those of which there are several variants are in
+// kernel_variants.go, those over fewer bits in kernel_typed.go. What each computes is defined by
+// its generic twin in kernel_generic.go. The functions here first say of each operand what is read
+// and written: that checks that the slice is long enough, which assembly does not. Then they choose
+// an implementation by a switch on one variable, because calls through func-typed variables would
+// make the arguments escape to the heap.
 
 // `go generate` in this folder writes all assembly, each file only when it is complete: gen/ and
 // asm/ say how.
@@ -53,9 +53,12 @@ func packKeys(dst, k []float32, stride, n, d int) {
 
 // splitPackKeys takes a panel at a time, and of that fewer dimensions.
 func splitPackKeys(dst, k []float32, stride, n, d int) {
+	const step = callCopies / panel
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for j, end := range pieces(n, panel) {
-		for x, to := range pieces(d, callCopies/panel) {
+	for j := 0; j < n; j += panel {
+		end := min(j+panel, n)
+		for x := 0; x < d; x += step {
+			to := min(x+step, d)
 			packKeysSIMD(&dst[j*d+x*panel], &k[j*stride+x], stride, end-j, to-x, inOrder)
 		}
 	}
@@ -69,7 +72,9 @@ func packValues(dst, v []float32, stride, n, d int) {
 		return
 	}
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for c, to := range pieces(d, callCopies/n/panel*panel) {
+	step := callCopies / n / panel * panel
+	for c := 0; c < d; c += step {
+		to := min(c+step, d)
 		packValuesSIMD(&dst[c*Block], &v[c], stride, n, to-c, inOrder)
 	}
 }
@@ -318,7 +323,7 @@ func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
 	}
-	return addBiasStep(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
+	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
@@ -327,5 +332,233 @@ func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (eve
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
 		return maskKeysGeneric(mask, visible, rows, step, stride, lo, n)
 	}
-	return maskKeysStep(&mask[0], &visible[0], rows, step, stride, lo, n)
+	return maskKeysSIMD(&mask[0], &visible[0], rows, step, stride, lo, n)
 }
+
+// The kernels that go through vectors, piece by piece, or through pairs of queries and keys.
+
+func scale(dst, x []float32, f float32) {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		scaleGeneric(dst, x, f)
+		return
+	}
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		scaleSIMD(&dst[from], &x[from], to-from, f)
+	}
+}
+
+func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
+	if rows == 0 || n == 0 {
+		return
+	}
+	operand.WritesRows(dst, rows, dstStride, n)
+	operand.ReadsRows(o, rows, oStride, n)
+	operand.Reads(l, rows)
+	if !tuned.ISA.SIMD() {
+		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	step := max(1, callElements/roundUp(n, panel)) // a row takes some time, however short
+	for r := 0; r < rows; r += step {
+		end := min(r+step, rows)
+		for c := 0; c < n; c += callElements {
+			to := min(c+callElements, n)
+			normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
+		}
+	}
+}
+
+func merge(o, b []float32, x, y float32) {
+	operand.Updates(o, len(b))
+	operand.Reads(b, len(b))
+	if !tuned.ISA.SIMD() || len(b) == 0 {
+		mergeGeneric(o, b, x, y)
+		return
+	}
+	for from := 0; from < len(b); from += callElements {
+		to := min(from+callElements, len(b))
+		mergeSIMD(&o[from], &b[from], to-from, x, y)
+	}
+}
+
+func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
+	n := len(m)
+	operand.Updates(m, n)
+	operand.Updates(l, n)
+	operand.Reads(m2, n)
+	operand.Reads(l2, n)
+	operand.Writes(x, n)
+	operand.Writes(y, n)
+	if !tuned.ISA.SIMD() || n == 0 {
+		mergeSumsGeneric(m, l, m2, l2, x, y, c)
+		return
+	}
+	for from := 0; from < n; from += callElements {
+		to := min(from+callElements, n)
+		mergeSumsSIMD(&m[from], &l[from], &m2[from], &l2[from], &x[from], &y[from], to-from, c)
+	}
+}
+
+func softcap(s []float32, limit, factor float32) {
+	operand.Updates(s, len(s))
+	if !tuned.ISA.SIMD() || len(s) == 0 {
+		softcapGeneric(s, limit, factor)
+		return
+	}
+	for from := 0; from < len(s); from += callSoftcaps {
+		to := min(from+callSoftcaps, len(s))
+		softcapSIMD(&s[from], to-from, limit, factor)
+	}
+}
+
+func alibi(s []float32, slope float32, first int) {
+	operand.Updates(s, len(s))
+	if !tuned.ISA.SIMD() || len(s) == 0 {
+		alibiGeneric(s, slope, first)
+		return
+	}
+	alibiSIMD(&s[0], len(s), slope, first)
+}
+
+func weights(dst, s []float32, m, r, c float32, visible uint64) {
+	operand.Reads(s, len(dst))
+	operand.Writes(dst, len(dst))
+	if !tuned.ISA.SIMD() || len(dst) == 0 {
+		weightsGeneric(dst, s, m, r, c, visible)
+		return
+	}
+	weightsSIMD(&dst[0], &s[0], len(dst), m, r, c, visible)
+}
+
+func allFinite(x []float32) bool {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		return allFiniteGeneric(x)
+	}
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		if !allFiniteSIMD(&x[from], to-from) {
+			return false
+		}
+	}
+	return true
+}
+
+func dot(a, b []float32) float32 {
+	operand.Reads(a, len(a))
+	operand.Reads(b, len(a))
+	if !tuned.ISA.SIMD() || len(a) == 0 {
+		return dotGeneric(a, b)
+	}
+	if len(a) <= callElements {
+		return dotSIMD(&a[0], &b[0], len(a))
+	}
+	var lane [64]float32
+	for from := 0; from < len(a); from += callElements {
+		to := min(from+callElements, len(a))
+		addProducts(&lane, a[from:to], b[from:to])
+	}
+	return fold(lane[:]) + 0
+}
+
+func addProducts(lane *[64]float32, a, b []float32) {
+	whole := len(a) / len(lane) * len(lane)
+	operand.Reads(a, len(a))
+	operand.Reads(b, len(a))
+	if tuned.ISA.SIMD() && whole > 0 {
+		addProductsSIMD(lane, &a[0], &b[0], whole)
+		a, b = a[whole:], b[whole:]
+	}
+	addProductsGeneric(lane, a, b)
+}
+
+func maxOf(x []float32) float32 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		return maxOfGeneric(x)
+	}
+	top := negInf
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		e := maxOfSIMD(&x[from], to-from)
+		if e != e {
+			return e
+		}
+		top = max(top, e)
+	}
+	return top
+}
+
+func exp(dst, x []float32) {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		expGeneric(dst, x)
+		return
+	}
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		expSIMD(&dst[from], &x[from], to-from)
+	}
+}
+
+func expSum(dst, x []float32, top float32) float32 {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		return expSumGeneric(dst, x, top)
+	}
+	if len(x) <= callElements {
+		return expSumSIMD(&dst[0], &x[0], len(x), top)
+	}
+	var sum lanes
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		expSumSIMD(&dst[from], &x[from], to-from, top)
+		sum.add(dst[from:to])
+	}
+	return fold(sum[:])
+}
+
+func sumExp(x []float32, top float32) float32 {
+	operand.Reads(x, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 {
+		return sumExpGeneric(x, top)
+	}
+	if len(x) <= callElements {
+		return sumExpSIMD(&x[0], len(x), top)
+	}
+	var sum lanes
+	var buffer [1024]float32
+	for from := 0; from < len(x); from += len(buffer) {
+		to := min(from+len(buffer), len(x))
+		expSumSIMD(&buffer[0], &x[from], to-from, top)
+		sum.add(buffer[:to-from])
+	}
+	return fold(sum[:])
+}
+
+// lanes are partial sums by index mod 16.
+type lanes [16]float32
+
+// add adds numbers whose index begins with a multiple of 16. FMA(1, e, sum) is
+// e + sum, so accumulate adds rows of 16.
+func (l *lanes) add(x []float32) {
+	if rows := len(x) / len(l); rows > 0 {
+		layout := panelLayout{keys: rows, cols: len(l), stride: len(l), panelStride: panel}
+		accumulate(l[:], ones[:rows], x, nil, 1, len(l), rows, &layout)
+	}
+	for i, e := range x[len(x)/len(l)*len(l):] {
+		l[i] += e
+	}
+}
+
+var ones = func() (x [callElements / 16]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()

@@ -47,21 +47,6 @@ func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool)
 func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool)
 
-// Kernels that arm64 calls row by row.
-
-func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
-	normalizeSIMD(dst, o, l, rows, n, dstStride, oStride)
-}
-
-func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64) {
-	return addBiasSIMD(s, bias, visible, rows, step, stride, lo, n, u)
-}
-
-func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
-	return maskKeysSIMD(mask, visible, rows, step, stride, lo, n)
-}
-
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
 //go:noescape
@@ -116,19 +101,14 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 
 // Over fewer bits.
 
-// typed16Lanes reports whether rows take 16 lanes. One row of I8 always does, because with these it
-// is widened another way.
-func typed16Lanes(t Format, rows int) bool {
-	if rows == 1 {
-		return tuned.ISA.Lanes16() && t == I8
-	}
-	return chooseKernels(rows, 0, 0).lanes16
-}
-
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
 	pStride int, b *panelLayout) {
-	switch wide := typed16Lanes(t, rows); {
+	wide := chooseKernels(rows, 0, 0).lanes16
+	if rows == 1 { // one row of I8 always has 16 lanes, with which it is widened another way
+		wide = t == I8 && tuned.ISA.Lanes16()
+	}
+	switch {
 	case t == F16 && wide:
 		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	case t == F16:

@@ -24,8 +24,8 @@ func addBiasRowSIMD(s, bias *float32, n int, u float32) (visible uint64)
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (visible uint64)
 
-// normalizeStep goes row by row. It works like normalizeGeneric.
-func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
+// normalizeSIMD goes row by row. It works like normalizeGeneric.
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
 		to, sum := operand.At(dst, r*dstStride), *operand.At(l, r)
 		if sum == 0 {
@@ -36,8 +36,8 @@ func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	}
 }
 
-// addBiasStep goes row by row. It works like addBiasGeneric.
-func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+// addBiasSIMD goes row by row. It works like addBiasGeneric.
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
@@ -49,8 +49,8 @@ func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n in
 	return every
 }
 
-// maskKeysStep goes row by row. It works like maskKeysGeneric.
-func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+// maskKeysSIMD goes row by row. It works like maskKeysGeneric.
+func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {
 		bits := maskRowSIMD(operand.At(mask, r*stride), n)

@@ -29,18 +29,18 @@ func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b
 	panic(unreachable)
 }
 func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
-func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
+func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	panic(unreachable)
 }
 func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
 func softcapSIMD(s *float32, n int, limit, factor float32)        { panic(unreachable) }
 func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
-func addBiasStep(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
+func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
 	u float32) (every uint64) {
 	panic(unreachable)
 }
-func maskKeysStep(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
+func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {
 	panic(unreachable)
 }
 func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64) { panic(unreachable) }

@@ -1,7 +1,5 @@
 package attn
 
-import "iter"
-
 // Assembly cannot be preempted, and the garbage collector waits for it. So no
 // assembly call may last longer than 100 µs on the slowest CPU that the
 // assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
@@ -52,15 +50,3 @@ const (
 	// the last have whole tiles of registers.
 	splitRows = 12
 )
-
-// pieces are the parts [from, to) of n elements that calls take one after another, most of them
-// of the most elements that a call may have.
-func pieces(n, most int) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) {
-		for from := 0; from < n; from += most {
-			if !yield(from, min(from+most, n)) {
-				return
-			}
-		}
-	}
-}

@@ -115,7 +115,8 @@ func narrow(t Format, dst []uint16, x []float32) {
 		narrowGeneric(t, dst, x)
 		return
 	}
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		if t == F16 {
 			narrowF16SIMD(&dst[from], &x[from], to-from)
 		} else {
@@ -131,7 +132,8 @@ func largest(x []float32) float32 {
 		return largestGeneric(x)
 	}
 	top := float32(0)
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		e := largestSIMD(&x[from], to-from)
 		if e != e {
 			return e
@@ -167,7 +169,8 @@ func quantize(dst []int8, x []float32, scale float32) {
 		quantizeGeneric(dst, x, scale)
 		return
 	}
-	for from, to := range pieces(len(x), callElements) {
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
 		quantizeSIMD(&dst[from], &x[from], to-from, scale)
 	}
 }
@@ -192,8 +195,10 @@ func rotate(x []float32, rows, stride, n, block int) {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
+	step := callElements / block * block
 	for r := range rows {
-		for c, to := range pieces(n, callElements/block*block) {
+		for c := 0; c < n; c += step {
+			to := min(c+step, n)
 			rotateStep(&x[r*stride+c], to-c, block, rotateFactor(block))
 		}
 	}

@@ -54,7 +54,7 @@ type int8Set struct {
 // then.
 var (
 	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
-		{1, manyRows, sizesTo(1, 4), 4}}}
+		{1, 4, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
