@@ -189,7 +189,7 @@ func (c *Cache) Append(k, v Tensor) error {
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
 // I8 integers times their scales, keys rotated back with the rounding errors of that. If there are
-// not so many tokens, the error is [ErrLength].
+// fewer tokens than that, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err

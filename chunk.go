@@ -349,7 +349,7 @@ func (w *scratch) addPrefix(p *plan, group []prefixRows, st *state, lo, hi int) 
 	w.addAlone(p, group, st, to, hi)
 }
 
-// addAlone adds keys [lo, hi) to the state of one sequence after the other.
+// addAlone adds keys [lo, hi) to the state of one sequence after another.
 func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
 	for i := range group {
 		r := &group[i]

@@ -304,7 +304,7 @@ func entryOf(x Tensor, b, n int) Tensor {
 	return x
 }
 
-// packed is the first rows of each batch entry, one after the other, d elements of each.
+// packed is the first rows of each batch entry, one after another, d elements of each.
 func packed[T any](x View[T], lens []int, heads, d int) View[T] {
 	n := 0
 	for _, l := range lens {

@@ -19,7 +19,7 @@ type prefetchHint struct {
 	pointer     uintptr
 	prefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
 	prefetchFew int  // and three to five rows
-	fourPanels  bool // one row takes four packed panels side by side, else one after the other
+	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
 }

@@ -226,7 +226,7 @@ func readsTyped(t Format, v []byte, b *panelLayout) {
 func rotateFactor(block int) float32 { return float32(1 / math.Sqrt(float64(block))) }
 
 // Keys to values: where values are part of keys, what keys have side by side, 16 keys of one
-// channel, values have one after the other, and 16 channels of one key side by side. So squares of
+// channel, values have one after another, and 16 channels of one key side by side. So squares of
 // 16 × 16 elements are transposed.
 
 // transposeFloats brings the first cols channels of n packed keys of d dimensions, in whole panels,

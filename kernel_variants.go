@@ -7,7 +7,7 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // file chooses between them.
 
 // fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
-// that are products and nothing more. They go through the kernels one after the other, with
+// that are products and nothing more. They go through the kernels one after another, with
 // operands that are checked once for all tiles.
 type fullTile struct {
 	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile

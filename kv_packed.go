@@ -16,7 +16,7 @@ type source struct {
 	table  *pages.Table // of the call's only sequence, nil if there is none or there are several
 }
 
-// packedKV is packed blocks of keys and values, those of a head one after the other. In a cache the
+// packedKV is packed blocks of keys and values, those of a head one after another. In a cache the
 // heads are those of each batch entry in turn.
 //
 //	[head][block] × (keys, values)

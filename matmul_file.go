@@ -79,7 +79,7 @@ func writeNumbers(f *frames.Writer, buffer, x []byte, size int, last bool) error
 }
 
 // LoadMatrix reads a matrix that [Matrix.Save] wrote, and nothing after it, so r may hold several
-// one after the other. It checks all of it. Products have the bits of those by the matrix that was
+// one after another. It checks all of it. Products have the bits of those by the matrix that was
 // saved. The memory is like that of [PackMatrix], and is taken as bytes come.
 //
 // What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and

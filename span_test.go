@@ -7,7 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Spans of several blocks give the bits of one block after the other, with every option. Few rows
+// Spans of several blocks give the bits of one block after another, with every option. Few rows
 // take such spans.
 func TestSpanOfBlocks(t *testing.T) {
 	forEach(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSpanOfBlocks(t *testing.T) {
 	})
 }
 
-// Heads that go through blocks in steps give the bits of one head after the other, with every
+// Heads that go through blocks in steps give the bits of one head after another, with every
 // option.
 func TestSpanOfSteps(t *testing.T) {
 	forEach(t, func(t *testing.T) {

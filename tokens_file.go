@@ -45,7 +45,7 @@ func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 
 // Load replaces the tokens by those that [Cache.Save] wrote from a cache of the same configuration,
 // with whatever Capacity, or [Sequence.Save] where Batch is 1. It reads exactly what Save wrote, so
-// r may hold several caches one after the other, and returns how many bytes were read. Where there
+// r may hold several caches one after another, and returns how many bytes were read. Where there
 // are tokens already, the new ones are in memory beside them until all have come.
 //
 // More tokens than Capacity are [ErrCapacity], and those of a sequence from which DropBefore took
@@ -152,7 +152,7 @@ func (s *Store) header(first, length int) fileHeader {
 
 // Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
 // format, with whatever pages, or [Cache.Save] from such a cache with a batch of 1. It reads
-// exactly what Save wrote, so r may hold several sequences one after the other, and returns how
+// exactly what Save wrote, so r may hold several sequences one after another, and returns how
 // many bytes were read.
 //
 // The tokens go to free pages of the store first, and the pages before go back only then: if the

@@ -25,7 +25,7 @@ type slab struct {
 }
 
 // run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
-// last of a layer ends at a multiple of attn.Block, so a state takes them one after the other.
+// last of a layer ends at a multiple of attn.Block, so a state takes them one after another.
 type run struct {
 	*attn.Sequence
 	slab *slab
@@ -40,7 +40,7 @@ func (s *shape) storeConfig() attn.StoreConfig {
 		Format: s.format, ValuesInKeys: s.valuesInKeys}
 }
 
-// newRun returns a run in a slab that has so many free pages; if none can have that, in the one
+// newRun returns a run in a slab that has enough free pages; if none has, in the one
 // with the most.
 func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	a.mu.Lock()

@@ -235,7 +235,7 @@ func (c *Client) gone(worker string) bool {
 	return m == nil || time.Since(m.heard) >= c.config.Gone
 }
 
-// Wait waits until there are so many workers that are not leaving.
+// Wait waits until there are enough workers that are not leaving.
 func (c *Client) Wait(ctx context.Context, workers int) error {
 	ctx, cancel := c.limit(ctx)
 	defer cancel()

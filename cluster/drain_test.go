@@ -29,7 +29,7 @@ func (b *bench) fullest() (name string) {
 	return name
 }
 
-// Workers leave one after the other while tokens come and are attended to, and no token is lost,
+// Workers leave one after another while tokens come and are attended to, and no token is lost,
 // though there is one copy only.
 func TestDrain(t *testing.T) {
 	for copies := 1; copies <= 2; copies++ {

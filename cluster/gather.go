@@ -29,7 +29,7 @@ type gatherPart struct {
 
 	done  bool        // a state has its keys:
 	state *attn.State // this one, which begins with them, or one of a part before it,
-	span  int         // of so many parts
+	span  int         // of that many parts
 }
 
 // answer is what one worker says about some parts.
@@ -48,7 +48,7 @@ func newGather(c *attendCall, first, rows int) *gather {
 		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot))}
 }
 
-// gatherHeads copies a view, one head after the other.
+// gatherHeads copies a view, one head after another.
 func gatherHeads(x attn.Tensor) []float32 {
 	out := make([]float32, 0, x.H*x.L*x.D)
 	for h := range x.H {
@@ -95,7 +95,7 @@ func (g *gather) run(ctx context.Context) error {
 	return nil
 }
 
-// askMissing asks further copies of parts for which at most so many requests run.
+// askMissing asks further copies of parts for which at most a number of requests runs.
 func (g *gather) askMissing(ctx context.Context, want []int, running int) {
 	var missing []int
 	for _, i := range want {

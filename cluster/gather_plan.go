@@ -50,7 +50,7 @@ func even(holders [][]string, keys []int, chosen []string, load map[string]int) 
 
 // joins says for each of some parts, by increasing numbers, whether its state is merged with that
 // of the one before on the worker. Those merge with the bits of one state that are all of an
-// aligned power of two parts, or all that there are of it, if a sequence has so many parts.
+// aligned power of two parts, or all that there are of it, if the sequence ends before.
 func joins(parts []int, count int) []bool {
 	joined := make([]bool, len(parts))
 	for at := 0; at < len(parts); {

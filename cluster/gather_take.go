@@ -72,7 +72,7 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	return nil
 }
 
-// cutSince reports whether epochs have changed since there were so many cuts, were changing then,
+// cutSince reports whether epochs have changed since cuts were counted, were changing then,
 // or are to change again.
 func (g *gather) cutSince(cuts int) bool {
 	c := g.call
@@ -81,7 +81,7 @@ func (g *gather) cutSince(cuts int) bool {
 	return cuts%2 == 1 || c.cuts != cuts || c.broken
 }
 
-// keep takes a state, if it is one of the keys of so many parts and the call's rows. One of fewer
+// keep takes a state, if it is one of the keys of span parts and the call's rows. One of fewer
 // parts, which it has, goes: blocks of parts have each other or have nothing in common.
 func (g *gather) keep(first, span int, data []byte) error {
 	parts, keys, done := g.parts[first:first+span], 0, 0

@@ -176,7 +176,7 @@ func (r *attendReply) encode() []byte {
 	return e.data
 }
 
-// decode reads the answers for so many parts.
+// decode reads the answers for some parts.
 func (r *attendReply) decode(d *decoder, worker string, parts int) error {
 	n := d.list(1)
 	if n != parts {

@@ -75,7 +75,7 @@ func (r *createRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// appendRequest adds tokens to a layer of a copy: tokens one after the other, the heads of each
+// appendRequest adds tokens to a layer of a copy: tokens one after another, the heads of each
 // side by side.
 type appendRequest struct {
 	copy     uint64
@@ -106,7 +106,7 @@ func (r *appendRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// truncateRequest leaves so many tokens of each layer, if the copy is of an earlier epoch.
+// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch.
 type truncateRequest struct {
 	copy    uint64
 	epoch   uint32
@@ -182,7 +182,7 @@ func (r *readRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// readReply is a run, of which a layer has so many.
+// readReply is one of the runs that a layer has.
 type readReply struct {
 	runs  int
 	saved []byte

@@ -23,7 +23,7 @@ type SequenceConfig struct {
 // Sequence is the tokens of one sequence, in parts on several workers.
 //
 // Calls for different layers may run at the same time. Those that change a layer, and Attend over
-// the tokens that they change, come one after the other.
+// the tokens that they change, come one after another.
 type Sequence struct {
 	client *Client
 	shape  shape

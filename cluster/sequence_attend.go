@@ -108,7 +108,7 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 	return c, c.checkPairs()
 }
 
-// stateConfig is what states of so many rows are for.
+// stateConfig is what states of a number of rows are for.
 func (c *attendCall) stateConfig(rows int) attn.StateConfig {
 	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.valueDim}
 }
@@ -127,8 +127,8 @@ func (c *attendCall) rowsOfStep() int {
 		most))))
 }
 
-// unseen is the state of some queries, from row first on, over a part of which they see nothing, of
-// so many keys.
+// unseen is the state of some queries, from row first on, over a part of which they see nothing,
+// and that has some keys.
 func (c *attendCall) unseen(q attn.Tensor, first, keys int) (*attn.State, error) {
 	s, err := attn.NewState(c.stateConfig(q.L))
 	if err != nil {

@@ -136,7 +136,7 @@ func (d *decoder) offset(name string) int {
 	return int(n)
 }
 
-// list reads the length of a list whose elements have at least so many bytes, all of which are
+// list reads the length of a list whose elements have at least a number of bytes, all of which are
 // there.
 func (d *decoder) list(bytes int) int {
 	n := d.u32()
@@ -151,7 +151,7 @@ func (d *decoder) list(bytes int) int {
 
 func (d *decoder) bytes() []byte { return d.take(d.list(1)) }
 
-// text reads a string of at most so many bytes.
+// text reads a string of at most a number of bytes.
 func (d *decoder) text(longest int) string {
 	n := d.list(1)
 	if n > longest {

@@ -36,7 +36,7 @@ func foldMax(v reg.VecVirtual) reg.VecVirtual {
 
 // foldRows folds 8 vectors at once, in the order of foldAdd: lane r of the
 // result is row(r) folded. Transposing on the way, it needs 7 operations where
-// one after the other would need 24.
+// one after another would need 24.
 func foldRows(op func(ops ...Op), row func(r int) reg.VecVirtual) reg.VecVirtual {
 	var pairs [4]reg.VecVirtual
 	for r := range pairs { // rows r and r+4, lanes t with t+4

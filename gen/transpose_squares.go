@@ -7,7 +7,7 @@ import (
 )
 
 // Keys to values (kernel_typed.go): squares of 16 channels × 16 keys are transposed, those of
-// the same channels one after the other, so that what is written follows each other.
+// the same channels one after another, so that what is written follows each other.
 
 // transposeKernel transposes squares: a row of 16 keys becomes a column.
 func transposeKernel(name, element string, size int, square func(k, dst reg.GPVirtual)) {

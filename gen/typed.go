@@ -45,7 +45,7 @@ var (
 	typedTileRows    = b0      // after a tile: its rows
 )
 
-// Rows 0, 3 and 6 of a tile of a while it is computed. Tiles of so many rows have no four panels.
+// Rows 0, 3 and 6 of a tile of a while it is computed. Tiles with such rows have no four panels.
 var typedA = []reg.Register{a0, a3, typedB1}
 
 // everyThird points at rows 3 and 6 of r, if there are such rows.

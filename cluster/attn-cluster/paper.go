@@ -41,7 +41,7 @@ func (p *paper) traffic(machines int) (sent, received float64) {
 // alone is the seconds of a token on one machine that reads everything.
 func (p *paper) alone() float64 { return float64(p.layers) * p.keys() / p.memory }
 
-// spread is the seconds of a token on many, with links of so many bytes a second: the round trips,
+// spread is the seconds of a token on many, with links of some bytes a second: the round trips,
 // what the link takes the longer way, and the reading. What appends send is little beside it.
 func (p *paper) spread(machines int, link float64) float64 {
 	sent, received := p.traffic(machines)

@@ -26,7 +26,7 @@ func (s shape) String() string {
 	return s.format.String()
 }
 
-// bytes is about what so many tokens take.
+// bytes is about what a number of tokens takes.
 func (s shape) bytes(tokens int) int64 {
 	bits := map[attn.Format]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 9}[s.format]
 	return int64(s.layers) * int64(tokens) * int64(s.kvHeads) * int64(2*s.dim) * bits / 8
@@ -43,7 +43,7 @@ type twin struct {
 	random *rand.PCG
 }
 
-// newTwin makes both, for so many tokens.
+// newTwin makes both, for a number of tokens.
 func newTwin(l *local, s shape, tokens int, seed uint64) (_ *twin, err error) {
 	t := &twin{shape: s, link: l.link, pool: attn.NewPool(0), random: rand.NewPCG(seed, 0)}
 	defer func() {

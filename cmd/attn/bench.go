@@ -121,7 +121,7 @@ type benchmark struct {
 // known implementations, best first.
 var implementations = []string{"avx512", "avx2", "neon", "generic"}
 
-// measureAll measures the implementations, one after the other.
+// measureAll measures the implementations, one after another.
 func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
 		NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}

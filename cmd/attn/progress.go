@@ -57,7 +57,7 @@ func (p *progress) add(n int) {
 	p.show(p.done + n)
 }
 
-// reach reports so many units as done in all. An estimate may shrink; the bar does not.
+// reach reports units as done in all. An estimate may shrink; the bar does not.
 func (p *progress) reach(done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

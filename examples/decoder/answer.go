@@ -38,7 +38,7 @@ func sampler(temperature float64, seed, prompt uint64) func([]float32) int {
 	}
 }
 
-// stream prints the answers to several prompts one after the other, though they come at the same
+// stream prints the answers to several prompts one after another, though they come at the same
 // time: the first that has not ended as its tokens come, those after it when it is their turn.
 type stream struct {
 	out     io.Writer

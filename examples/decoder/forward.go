@@ -16,7 +16,7 @@ type piece struct {
 }
 
 // runner takes pieces of any number of sequences through the model at once: a row for each token,
-// of all pieces one after the other.
+// of all pieces one after another.
 type runner struct {
 	*model
 	pool  *attn.Pool

@@ -20,7 +20,7 @@ type swarm struct {
 	links   []*cluster.NATS
 }
 
-// newSwarm starts workers with room for so many bytes each.
+// newSwarm starts workers with room for some bytes each.
 func newSwarm(t testing.TB, workers int, memory int64) *swarm {
 	t.Helper()
 	return newSwarmFor(t, "", workers, memory)

@@ -24,7 +24,7 @@ type trial struct {
 	name           string
 	workers, chunk int
 	others         int  // prompts in the same batch,
-	ahead          int  // which are so many steps ahead
+	ahead          int  // which are that many steps ahead
 	share          bool // the first half of the prompt is forked
 }
 

@@ -22,7 +22,7 @@ func newTextbook(e *engine) *textbook {
 	return &textbook{e.cache.(*pages), e.model, e.workers, map[*attn.Sequence]*[2][]float32{}}
 }
 
-// attend gives each worker every so many heads.
+// attend gives each worker heads at equal distances.
 func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	for _, p := range pieces {
 		if err := t.copy(p.seq.(paged)[layer], p.seq.(paged)[layer].Len()-len(p.tokens)); err != nil {
@@ -41,7 +41,7 @@ func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	return nil
 }
 
-// copy reads the tokens that are new: all but at most so many that were there before.
+// copy reads the tokens that are new: those behind the ones before.
 func (t *textbook) copy(s *attn.Sequence, before int) error {
 	if t.kept[s] == nil {
 		t.kept[s] = &[2][]float32{}

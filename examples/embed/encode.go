@@ -46,7 +46,7 @@ func (e *encoder) embed(texts [][]int) (embeddings [][]float32, err error) {
 	return embeddings, e.err
 }
 
-// forward computes the rows of a batch. The tokens of its texts lie one after the other: nothing is
+// forward computes the rows of a batch. The tokens of its texts lie one after another: nothing is
 // padded, and all but attention goes over the rows of all texts at once.
 func (e *encoder) forward(texts [][]int) {
 	d := e.Hidden

@@ -369,7 +369,7 @@ func TestPagesAllocateNothing(t *testing.T) {
 	p := NewPool(20)
 	parent := p.NewTable()
 	p.Grow(&parent, 3*Tokens+1, nil)
-	p.NewTable() // so many at once are in use
+	p.NewTable() // the most that are in use at once
 	work := func() {
 		f := p.Fork(&parent)
 		p.Grow(&f, 2*Tokens, func(int32, int32) {})

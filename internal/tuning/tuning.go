@@ -54,7 +54,7 @@ type Row struct {
 
 	// How memory is read.
 	Reads         Reads
-	FourPanels    bool // one row reads four packed panels side by side, else one after the other
+	FourPanels    bool // one row reads four packed panels side by side, else one after another
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // and rows over elements of fewer bits

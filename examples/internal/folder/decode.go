@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// decoder turns a token's text into what a reader sees. As tokens come one after the other, the
+// decoder turns a token's text into what a reader sees. As tokens come one after another, the
 // beginning of a text is not known, and stays as it is.
 type decoder interface {
 	decode(token string) string

@@ -10,7 +10,7 @@ import (
 )
 
 // normalizer changes a text before words are found in it. One that may make it much longer returns
-// an error rather than more than so many bytes.
+// an error rather than more than most bytes.
 type normalizer interface {
 	normalize(text string, most int) (string, error)
 }

@@ -36,7 +36,7 @@ type splitter struct {
 // matchLimit is more than the patterns of published models need for a match in megabytes.
 const matchLimit = 2 * time.Second
 
-// timeFor is how long a text of so many bytes may take.
+// timeFor is how long a text of a number of bytes may take.
 func timeFor(limit time.Duration, bytes int) time.Duration {
 	return limit + time.Duration(bytes)*20*time.Microsecond
 }

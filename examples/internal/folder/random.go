@@ -31,7 +31,7 @@ func Chance(seed uint64) func(name string, shape []int) []float32 {
 	}
 }
 
-// Numbers is the Codec of a random model, to which so many tokens mean nothing.
+// Numbers is the Codec of a random model, that knows a number of tokens, which mean nothing.
 type Numbers int
 
 func (n Numbers) Encode(text string) (ids []int, err error) {

@@ -46,8 +46,8 @@ func HashedWords(size, longest int) *WordPiece {
 }
 
 // WordPiece reads tokenizer.json or, where there is none, vocab.txt, and the files beside it that
-// say more of tokens. A text has at most so many tokens, 0 as tokenizer_config.json says, and no
-// more than positions.
+// say more of tokens. A text has at most a number of tokens, 0 as tokenizer_config.json says, and
+// no more than positions.
 func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	config := l.tokenizerConfig()
 	t, file := &WordPiece{wordPieceModel: usualWordPiece}, tokenizerJSON

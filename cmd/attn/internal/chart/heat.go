@@ -29,7 +29,7 @@ const (
 	heatMargin   = 2.2 * vg.Centimeter
 	barWidth     = 2.8 * vg.Centimeter // colour bar with its numbers
 	legendHeight = 1.4 * vg.Centimeter
-	inCells      = 14 // up to so many columns, the weights are written into the cells
+	inCells      = 14 // up to that many columns, the weights are written into the cells
 )
 
 // Heatmap is maps of equal size, drawn with one colour scale: queries from top to bottom, keys from
@@ -159,7 +159,7 @@ func tile(plots []*plot.Plot) [][]*plot.Plot {
 	return grid
 }
 
-// Pixels is the size of a picture of so many maps as PNG.
+// Pixels is the size of a picture of some maps as PNG.
 func Pixels(maps, queries, keys int, labels []string, at int) float64 {
 	one := Heat{Cells: Cells{Rows: queries, Cols: keys}}
 	h := Heatmap{Maps: slices.Repeat([]Heat{one}, maps), Labels: labels, At: at}
