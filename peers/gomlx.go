@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -12,8 +11,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 )
 
-// gomlx is the backend in Go of a framework for machine learning. What its fused attention would
-// do, its source has, but this version leaves it switched off.
+// gomlx is the backend in Go of a framework for machine learning. Its source has a fused attention,
+// but this version leaves it switched off.
 type gomlx struct{}
 
 func (gomlx) version() string {
@@ -24,11 +23,12 @@ func (gomlx) version() string {
 	return v
 }
 
-func (gomlx) prepare(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
+func (gomlx) prepare(c *Case, in inputs, _ int) (func() error, func() []float32, error) {
 	if c.Type != "f32" {
 		return nil, nil, lacking("float32 only")
 	}
-	backend, err := gobackend.New(fmt.Sprintf("parallelism=%d", threads))
+	// As many workers as it likes: GOMAXPROCS bounds those that run, and of two it uses one.
+	backend, err := gobackend.New("parallelism=-1")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -263,7 +263,7 @@ func written() *Report {
 func TestMarkdown(t *testing.T) {
 	var b strings.Builder
 	r := written()
-	r.Go, r.Note = "go1 X:simd", "It was noisy."
+	r.Go, r.Note = "go1-X:simd", "It was noisy."
 	r.markdown(&b)
 	for _, want := range []string{
 		"`GOEXPERIMENT=simd go run ./peers -o docs`",

@@ -127,7 +127,7 @@ func count(n int, what string) string {
 
 // markdown writes the tables.
 func (r *Report) markdown(w io.Writer) {
-	version, experiment, _ := strings.Cut(r.Go, " X:")
+	version, experiment, _ := strings.Cut(r.Go, "-X:")
 	if experiment != "" {
 		experiment = "GOEXPERIMENT=" + experiment + " "
 	}
