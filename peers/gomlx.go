@@ -27,7 +27,7 @@ func (gomlx) prepare(c *Case, in inputs, _ int) (func() error, func() []float32,
 	if c.Type != "f32" {
 		return nil, nil, lacking("float32 only")
 	}
-	// As many workers as it likes: GOMAXPROCS bounds those that run, and of two it uses one.
+	// As many workers as it likes: GOMAXPROCS bounds those that run, and told two it computes on one.
 	backend, err := gobackend.New("parallelism=-1")
 	if err != nil {
 		return nil, nil, err
