@@ -22,7 +22,7 @@ type Case struct {
 	Lk     int    `json:"keys"`
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
-	Type   string `json:"type"` // of keys and values: f32, f16, i8, or int8 with arithmetic in it
+	Type   string `json:"type"` // of keys and values: f32, f16, i8, i4, or integers multiplied so
 }
 
 var cases = []Case{
@@ -31,25 +31,36 @@ var cases = []Case{
 	{"prefill_d128", 1, 8, 8, 2048, 2048, 128, false, "f32"},
 	{"prefill_d128_causal", 1, 8, 8, 2048, 2048, 128, true, "f32"},
 	{"bert", 8, 12, 12, 128, 128, 64, false, "f32"},
+	{"prefill_d64, integers", 1, 8, 8, 1024, 1024, 64, false, "integers"},
+	{"prefill_d64_causal, integers", 1, 8, 8, 1024, 1024, 64, true, "integers"},
+	{"prefill_d128, integers", 1, 8, 8, 2048, 2048, 128, false, "integers"},
+	{"prefill_d128_causal, integers", 1, 8, 8, 2048, 2048, 128, true, "integers"},
+	{"bert, integers", 8, 12, 12, 128, 128, 64, false, "integers"},
 	{"decode", 1, 32, 32, 1, 4096, 128, false, "f32"},
 	{"decode, f16", 1, 32, 32, 1, 4096, 128, false, "f16"},
 	{"decode, i8", 1, 32, 32, 1, 4096, 128, false, "i8"},
-	{"decode, int8 arithmetic", 1, 32, 32, 1, 4096, 128, false, "int8"},
+	{"decode, integers", 1, 32, 32, 1, 4096, 128, false, "integers"},
+	{"decode, i4", 1, 32, 32, 1, 4096, 128, false, "i4"},
 	{"decode_gqa", 1, 32, 8, 1, 4096, 128, false, "f32"},
 	{"decode_gqa, f16", 1, 32, 8, 1, 4096, 128, false, "f16"},
 	{"decode_gqa, i8", 1, 32, 8, 1, 4096, 128, false, "i8"},
-	{"decode_gqa, int8 arithmetic", 1, 32, 8, 1, 4096, 128, false, "int8"},
+	{"decode_gqa, integers", 1, 32, 8, 1, 4096, 128, false, "integers"},
+	{"decode_gqa, i4", 1, 32, 8, 1, 4096, 128, false, "i4"},
 }
 
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
 
-// work is useful floating-point operations, or the bytes of keys and values where memory is the
-// limit.
+// bits are those of an element of keys and values. Who multiplies 8 of them in float32 or otherwise
+// decides that alone, but for attn, which has both.
+func (c *Case) bits() int {
+	return map[string]int{"f32": 32, "f16": 16, "i8": 8, "integers": 8, "i4": 4}[c.Type]
+}
+
+// work is useful operations, or the bytes of keys and values where memory is the limit.
 func (c *Case) work() float64 {
 	if c.decode() {
-		bytes := map[string]float64{"f32": 4, "f16": 2, "i8": 1, "int8": 1}[c.Type]
-		return 2 * bytes * float64(c.Batch*c.KV*c.Lk*c.Dim)
+		return 2 * float64(c.bits()) / 8 * float64(c.keys())
 	}
 	flops := 4 * float64(c.Batch*c.Heads) * float64(c.Lq) * float64(c.Lk) * float64(c.Dim)
 	if c.Causal {
@@ -61,7 +72,8 @@ func (c *Case) work() float64 {
 // tolerance is how far a result may be from float32's, relative to its largest element. What a type
 // of fewer bits makes of the inputs is no mistake of whoever has it.
 func (c *Case) tolerance() float64 {
-	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "int8": 5e-2}[c.Type]
+	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "integers": 5e-2,
+		"i4": 0.5}[c.Type]
 }
 
 // elements, and those of the output

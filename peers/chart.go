@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -31,7 +32,7 @@ var colours = []color.Color{
 func (r *Report) draw(file string) error {
 	const bar, gap, height = 8, 14, 230 // points
 	counts, peers := r.threads(), r.present()
-	cases := r.measured(counts[0])
+	cases := r.measured(counts[0], 2)
 	width := vg.Points(max(640, float64((bar*len(peers)+gap)*len(cases)+70))) // room for the legend
 	page, err := draw.NewFormattedCanvas(width, vg.Points(float64(height*len(counts)+30)),
 		filepath.Ext(file)[1:])
@@ -96,7 +97,7 @@ func (r *Report) panel(threads int, cases []Case, peers []PeerInfo, bar float64)
 	for i, peer := range peers {
 		values := make(plotter.Values, len(cases))
 		for j, c := range cases {
-			names[j] = c.Name
+			names[j] = strings.Replace(c.Name, ", ", "\n", 1)
 			if x := r.result(c.Name, peer.Name, threads); x != nil {
 				values[j] = 100 * x.Limit / x.Best
 			}

@@ -18,7 +18,8 @@ const about = `peers [flags]
 
 Measures attn beside ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs in a process
 of its own; all compute the same, compared first, and take turns. What is not on this machine is
-named, and left out. Nothing is downloaded but with -setup.
+named, and left out. Nothing is downloaded but with -setup. Set GOEXPERIMENT=simd, or gomlx/compute
+has no vector instructions.
 
 `
 
@@ -50,6 +51,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	dir := flags.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not "+
 		"only the tables to the terminal")
 	cpu := flags.String("cpu", "", "a `name` of the CPU that says more than its own")
+	note := flags.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
 	worker := flags.String("worker", "", "used by itself: be this peer")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -78,7 +80,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if *threads > 1 {
 		counts = append(counts, *threads)
 	}
-	return measureAndWrite(newReport(*cpu), match, counts, *perCase, *dir, stdout, stderr)
+	report := newReport(*cpu)
+	report.Note = *note
+	return measureAndWrite(report, match, counts, *perCase, *dir, stdout, stderr)
 }
 
 func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/limits"
 )
 
@@ -174,7 +175,8 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 	return nil
 }
 
-// limit is the peak of multiply-adds in short bursts, or of reading as many bytes as the case.
+// limit is the peak of multiply-adds in short bursts, of integers where the case has them, or of
+// reading as many bytes as the case.
 func (m *measurement) limit(c *Case, threads int) (top float64) {
 	if c.decode() {
 		pieces := m.memory.Split(threads)
@@ -185,6 +187,11 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 		return top
 	}
 	for range 12 * threads {
+		if c.Type == "integers" {
+			kind := limits.IntegersFor(attn.Implementation())
+			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
+			continue
+		}
 		for _, with := range []string{"avx2", "avx512"} {
 			top = max(top, limits.FMA(limits.For(with), threads, limits.Burst))
 		}

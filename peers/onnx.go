@@ -32,6 +32,7 @@ type onnxValue struct {
 // Kinds of elements.
 const (
 	onnxFloat   = 1
+	onnxUint8   = 2
 	onnxInt8    = 3
 	onnxInt32   = 6
 	onnxFloat16 = 10

@@ -39,6 +39,8 @@ func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func(
 		m.grouped(in, 1)
 	case c.Causal:
 		m.grouped(in, c.Lk)
+	case c.Type != "f32":
+		return nil, nil, lacking("float32 only, where there is no cache")
 	default:
 		m.multiHead(in)
 	}
@@ -83,33 +85,38 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	kind, encode := uint64(onnxFloat), bytesOf[float32] // of all but the cache
 	cached, k, v := uint64(onnxFloat), bytesOf(in.k), bytesOf(in.v)
 	var scales [2]float32
+	bits := c.bits()
 	m.op = "GroupQueryAttention"
 	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads},
 		{name: "kv_num_heads", number: c.KV}}
-	switch c.Type {
-	case "f16":
+	switch bits {
+	case 16:
 		kind, encode, cached, k, v = onnxFloat16, halves, onnxFloat16, halves(in.k), halves(in.v)
-	case "i8", "int8":
-		cached = onnxInt8
-		k, scales[0] = integers(in.k)
-		v, scales[1] = integers(in.v)
-		m.attributes = append(m.attributes, onnxAttribute{name: "kv_cache_bit_width", number: 8},
+	case 8, 4:
+		cached = map[int]uint64{8: onnxInt8, 4: onnxUint8}[bits]
+		k, scales[0] = integers(in.k, bits)
+		v, scales[1] = integers(in.v, bits)
+		m.attributes = append(m.attributes, onnxAttribute{name: "kv_cache_bit_width", number: bits},
 			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type",
 				text: "PER_TENSOR"})
+	}
+	width := c.Dim // of a row of the cache, in elements of its kind
+	if bits == 4 {
+		width /= 2
 	}
 	m.input("query", kind, encode(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
 		c.Heads*c.Dim)
 	m.input("key", kind, encode(m.last(in.k, fresh)), c.Batch, fresh, c.KV*c.Dim)
 	m.input("value", kind, encode(m.last(in.v, fresh)), c.Batch, fresh, c.KV*c.Dim)
-	m.input("past_key", cached, k, c.Batch, c.KV, c.Lk, c.Dim)
-	m.input("past_value", cached, v, c.Batch, c.KV, c.Lk, c.Dim)
+	m.input("past_key", cached, k, c.Batch, c.KV, c.Lk, width)
+	m.input("past_value", cached, v, c.Batch, c.KV, c.Lk, width)
 	lengths := make([]int32, c.Batch)
 	for i := range lengths {
 		lengths[i] = int32(c.Lk - 1)
 	}
 	m.input("seqlens_k", onnxInt32, bytesOf(lengths), c.Batch)
 	m.input("total_sequence_length", onnxInt32, bytesOf([]int32{int32(c.Lk)}), 1)
-	if c.eight() {
+	if bits <= 8 {
 		m.inputs = append(m.inputs, make([]onnxValue, 5)...) // rotations, positions, a bias and sinks
 		m.input("k_scale", onnxFloat, bytesOf(scales[:1]), 1)
 		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)
@@ -119,10 +126,6 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		onnxValue{"present_value", cached, m.inputs[4].dims})
 	m.values = append(m.values, m.values[3:5]...)
 }
-
-// eight says that keys and values have 8 bits. Who multiplies them in float32 or otherwise decides
-// that alone, but for attn, which has both.
-func (c *Case) eight() bool { return c.Type == "i8" || c.Type == "int8" }
 
 // last returns the last tokens of keys or values, heads side by side in each.
 func (m *ortModel) last(x []float32, n int) []float32 {
@@ -227,15 +230,23 @@ func halves(x []float32) []byte {
 	return b
 }
 
-// integers have one scale: with one for each channel, the operator takes longer.
-func integers(x []float32) (b []byte, scale float32) {
+// integers have one scale: with one for each channel, the operator takes longer. Two of 4 bits are
+// a byte, the first in its lower half, each 8 more than its value.
+func integers(x []float32, bits int) (b []byte, scale float32) {
+	top := float64(int(1)<<(bits-1) - 1)
 	for _, e := range x {
-		scale = max(scale, float32(math.Abs(float64(e)))/127)
+		scale = max(scale, float32(math.Abs(float64(e))/top))
 	}
 	for _, e := range x {
 		b = append(b, byte(int8(math.RoundToEven(float64(e/scale)))))
 	}
-	return b, scale
+	if bits == 8 {
+		return b, scale
+	}
+	for i := range len(b) / 2 {
+		b[i] = b[2*i] + 8 | (b[2*i+1]+8)<<4
+	}
+	return b[:len(b)/2], scale
 }
 
 // bytesOf is the memory of x.

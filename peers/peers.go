@@ -26,7 +26,7 @@ var peers = []peer{
 		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding"},
 	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime,
 		about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, " +
-			"where int8 has one scale"},
+			"where i8, integers and i4 have one scale"},
 	{name: "PyTorch", key: "torch", python: true, about: "`scaled_dot_product_attention`"},
 	{name: "OpenBLAS", key: "openblas", python: true,
 		about: "composed head by head: products by OpenBLAS, exponentials by NumPy, into buffers that " +
@@ -39,9 +39,9 @@ var peers = []peer{
 	{name: "vek", key: "vek", open: known(composed{func() kernels {
 		return new(vek)
 	}}), about: "composed head by head of its vectors and products in AVX2 assembly"},
-	{name: "gomlx", key: "gomlx", open: known(gomlx{}),
-		about: "a graph of products and a softmax on its backend in Go; this version has no fused " +
-			"attention"},
+	{name: "gomlx/compute", key: "gomlx", open: known(gomlx{}),
+		about: "products of matrices and a softmax on its backend in Go; this version leaves its fused " +
+			"attention switched off"},
 }
 
 func known(l library) func() (library, error) { return func() (library, error) { return l, nil } }

@@ -22,7 +22,10 @@ var small = []Case{
 	{"decode", 1, 4, 2, 1, 300, 32, false, "f32"},
 	{"decode, f16", 1, 4, 2, 1, 300, 32, false, "f16"},
 	{"decode, i8", 1, 4, 2, 1, 300, 32, false, "i8"},
-	{"decode, int8 arithmetic", 1, 4, 2, 1, 300, 32, false, "int8"},
+	{"decode, integers", 1, 4, 2, 1, 300, 32, false, "integers"},
+	{"decode, i4", 1, 4, 2, 1, 300, 32, false, "i4"},
+	{"full, integers", 2, 3, 3, 150, 200, 64, false, "integers"},
+	{"causal, integers", 1, 2, 2, 200, 200, 64, true, "integers"},
 }
 
 // Each peer that is on this machine computes what attn does, on one thread and on two.
@@ -73,6 +76,43 @@ func testPeer(t *testing.T, p *peer, threads int) {
 	}
 	if computed < 3 {
 		t.Errorf("%d cases were computed, want all of float32", computed)
+	}
+}
+
+// Keys and values that few bits hold exactly show whether elements lie where ONNX Runtime looks for
+// them: rounding hides that.
+func TestONNXRuntimeExact(t *testing.T) {
+	for _, kind := range []string{"i8", "i4"} {
+		k := Case{"exact", 1, 4, 2, 1, 300, 32, false, kind}
+		in := newInputs(&k)
+		for i := range in.k {
+			in.k[i], in.v[i] = float32(i*i%15-7), float32(i*7%15-7)
+		}
+		if k.bits() == 8 { // the largest element sets the scale
+			in.k[0], in.v[0] = 127, 127
+		}
+		want, err := in.reference(&k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lib, err := openONNXRuntime()
+		var l lacking
+		if errors.As(err, &l) {
+			t.Skip(l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, result, err := lib.prepare(&k, in, 1)
+		if err == nil {
+			err = call()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := difference(result(), want); off > 1e-4 {
+			t.Errorf("%s: the difference is %g", kind, off)
+		}
 	}
 }
 
@@ -210,6 +250,8 @@ func written() *Report {
 	r := &Report{CPU: "a CPU", NumCPU: 1, GOOS: "plan9", GOARCH: "mips", Go: "go1", Peers: []PeerInfo{
 		{Name: "attn", Version: "x", About: "this"}, {Name: "other", Version: "y", About: "that"},
 		{Name: "third", Missing: "of a reason"}}}
+	r.Results = append(r.Results, Result{"decode, i4", "other", 1, 3e6, 4e6, 5, 1e6, 0},
+		Result{"bert, integers", "attn", 1, 3e6, 4e6, 5, 1e6, 0})
 	for i, own := range []float64{20e6, 2e6, 1e6} {
 		name := []string{"bert", "decode", "decode, i8"}[i]
 		r.Results = append(r.Results, Result{name, "attn", 1, own, own * 2, 5, own / 2, 0},
@@ -220,15 +262,21 @@ func written() *Report {
 
 func TestMarkdown(t *testing.T) {
 	var b strings.Builder
-	written().markdown(&b)
+	r := written()
+	r.Go, r.Note = "go1-X:simd", "It was noisy."
+	r.markdown(&b)
 	for _, want := range []string{
-		"a CPU, one core, plan9/mips, go1.",
+		"`GOEXPERIMENT=simd go run ./peers -o docs`",
+		"a CPU, one core, plan9/mips, go1.\nIt was noisy.\n",
 		"| other | y | that |",
 		"Missing on this machine: third, because of a reason.",
 		"## One thread",
 		"| case | attn | other | at the limit | ahead |\n|---|---:|---:|---:|---:|\n",
 		"| bert | 20.0 (40.0) | **1.96** (123) | 10.0 | 0.10 |",
 		"| decode, i8 | **1.00** (2.00) | 1.96 (123) | 0.500 | 1.96 |",
+		"| decode, i4 | – | **3.00** (4.00) | 1.00 | – |",
+		"| bert, integers | **3.00** (4.00) | – | 1.00 | – |",
+		"- decode, i4, one thread: attn does not have this, other takes 3.00 ms.",
 		"- bert, one thread: other is faster, 1.96 ms against 20.0 of attn.",
 		"- decode, one thread: other is even, within 5 %, 1.96 ms against 2.00 of attn.",
 	} {
@@ -265,7 +313,7 @@ func TestWriteAndAdopt(t *testing.T) {
 	r := written()
 	r.Results = []Result{{Case: "bert", Peer: "attn", Threads: 1, Best: 7}}
 	r.adopt(old)
-	if len(r.Results) != 5 || r.result("bert", "attn", 1).Best != 7 ||
+	if len(r.Results) != 7 || r.result("bert", "attn", 1).Best != 7 ||
 		r.result("decode", "other", 1) == nil {
 		t.Errorf("adopted %+v", r)
 	}

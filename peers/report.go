@@ -23,6 +23,7 @@ type Report struct {
 	GOARCH  string     `json:"goarch"`
 	Go      string     `json:"go"`
 	NumCPU  int        `json:"num_cpu"`
+	Note    string     `json:"note,omitempty"` // what else one has to know of the machine
 	Peers   []PeerInfo `json:"peers"`
 	Results []Result   `json:"results"`
 }
@@ -92,9 +93,13 @@ func (r *Report) threads() (counts []int) {
 	return counts
 }
 
-// measured are the cases that a number of threads has.
-func (r *Report) measured(threads int) []Case {
-	return filter(cases, func(c Case) bool { return r.result(c.Name, peers[0].name, threads) != nil })
+// measured are the cases that at least so many peers have on a number of threads.
+func (r *Report) measured(threads, least int) []Case {
+	return filter(cases, func(c Case) bool {
+		return len(filter(r.Results, func(x Result) bool {
+			return x.Case == c.Name && x.Threads == threads
+		})) >= least
+	})
 }
 
 // present are the peers that were measured.
@@ -122,9 +127,16 @@ func count(n int, what string) string {
 
 // markdown writes the tables.
 func (r *Report) markdown(w io.Writer) {
-	fmt.Fprintf(w, "# attn beside others\n\nWritten by `go run ./peers -o docs`, with `peers.svg`, "+
+	version, experiment, _ := strings.Cut(r.Go, "-X:")
+	if experiment != "" {
+		experiment = "GOEXPERIMENT=" + experiment + " "
+	}
+	fmt.Fprintf(w, "# attn beside others\n\nWritten by `%sgo run ./peers -o docs`, with `peers.svg`, "+
 		"`peers.png` and `peers.json`. %s, %s, %s/%s, %s.\n",
-		r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, r.Go)
+		experiment, r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, version)
+	if r.Note != "" {
+		fmt.Fprintf(w, "%s\n", r.Note)
+	}
 	fmt.Fprint(w, "\n![share of the limit by case and peer](peers.svg)\n\n| peer | version | what "+
 		"it computes |\n|---|---|---|\n")
 	for _, p := range r.present() {
@@ -145,12 +157,15 @@ func (r *Report) markdown(w io.Writer) {
 const method = `
 Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
 and warm buffers, and all take turns of 60 ms. Before anything is timed its result is compared with
-that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16 and by
-5e-2 with i8 and int8. A cell is the least time of a call in milliseconds, and the median in
+that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
+5e-2 with i8 and integers, and by half with i4. A type in a case's name is that of keys and values;
+*integers* are i8, or rounded to it in the call, and attn multiplies them as such, while others do
+as they do with i8. A cell is the least time of a call in milliseconds, and the median in
 parentheses; both belong to the same turns. *At the limit* is what the work would take at the rate
-that loops of multiply-adds reached in the same turns, or for decoding loops that read as many
-bytes; decoding starts with nothing in the caches. *Ahead* is the least time of the fastest other
-peer, as a multiple of attn's; below 1 that peer is faster.
+that loops of multiply-adds, of floats or integers, reached in the same turns, or for decoding loops
+that read as many bytes; decoding starts with nothing in the caches. *Ahead* is the least time of
+the fastest other peer, as a multiple of attn's; below 1 that peer is faster. The picture has the
+cases that several have.
 `
 
 // table writes the cases of a number of threads.
@@ -163,25 +178,29 @@ func (r *Report) table(w io.Writer, threads int) {
 		rule += "---:|"
 	}
 	fmt.Fprintf(w, " at the limit | ahead |\n%s---:|---:|\n", rule)
-	for _, c := range r.measured(threads) {
+	for _, c := range r.measured(threads, 1) {
 		own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
+		first := own
+		if first == nil || other != nil && other.Best < own.Best {
+			first = other
+		}
 		fmt.Fprintf(w, "| %s |", c.Name)
 		for _, p := range r.present() {
 			x := r.result(c.Name, p.Name, threads)
-			switch {
-			case x == nil:
+			switch x {
+			case nil:
 				fmt.Fprint(w, " – |")
-			case x == other && other.Best < own.Best || x == own && (other == nil || own.Best <= other.Best):
+			case first:
 				fmt.Fprintf(w, " **%s** (%s) |", milliseconds(x.Best), milliseconds(x.Median))
 			default:
 				fmt.Fprintf(w, " %s (%s) |", milliseconds(x.Best), milliseconds(x.Median))
 			}
 		}
 		ahead := "–"
-		if other != nil {
+		if own != nil && other != nil {
 			ahead = fmt.Sprintf("%.2f", other.Best/own.Best)
 		}
-		fmt.Fprintf(w, " %s | %s |\n", milliseconds(own.Limit), ahead)
+		fmt.Fprintf(w, " %s | %s |\n", milliseconds(first.Limit), ahead)
 	}
 }
 
@@ -193,8 +212,14 @@ func (r *Report) wins(w io.Writer) {
 	fmt.Fprint(w, "\n## Where another is as fast or faster\n\n")
 	none := true
 	for _, threads := range r.threads() {
-		for _, c := range r.measured(threads) {
+		for _, c := range r.measured(threads, 1) {
 			own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
+			if own == nil {
+				none = false
+				fmt.Fprintf(w, "- %s, %s: attn does not have this, %s takes %s ms.\n", c.Name,
+					count(threads, "thread"), other.Peer, milliseconds(other.Best))
+				continue
+			}
 			if other == nil || other.Best > even*own.Best {
 				continue
 			}
