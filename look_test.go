@@ -200,14 +200,3 @@ func TestBlocksErrors(t *testing.T) {
 		"Blocks are set after 67 keys, want a multiple of 64 keys before")
 	mustBeUntouched(t, dst)
 }
-
-func TestNoAllocationWithBlocks(t *testing.T) {
-	p := newProblem(random("no allocation"), normal, shape{1, 2, 2, 70, 300, 16, 16})
-	blocks, mask := make([]bool, 2*5), make([]bool, 300)
-	blocks[3], mask[200] = true, true
-	dst, _, _ := p.results()
-	mustNotAllocate(t, func() error {
-		return Attend(dst, p.q, p.k, p.v, &Options{Blocks: BHLD(blocks, 1, 1, 2, 5),
-			Mask: Mask{Data: mask, B: 1, H: 1, L: 70, D: 300, SL: Broadcast, SB: 1, SH: 1}})
-	})
-}
