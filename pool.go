@@ -418,7 +418,7 @@ func (j *job) segment(w *scratch, i, segment int) {
 // finish merges the segments of chunk i and writes the results.
 func (j *job) finish(w *scratch, c *chunk, i int) {
 	p, rows := &j.plan, c.allRows()
-	if p.weights.Data != nil || p.integers {
+	if w.beginChunk(p); p.weights.Data != nil || p.integers {
 		w.loadQueries(p, c) // weights need the scores again, and integers the units of rows
 	}
 	w.total.reset(rows, p.oStride)
