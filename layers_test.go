@@ -15,7 +15,7 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache cache_file store sequence sequence_file attend_sequences
+	{Name: "API", Files: `doc attention cache cache_ring cache_keep cache_file store sequence sequence_file attend_sequences
 		state state_binary state_sequence state_nodes pool pool_calls matmul matmul_pack matmul_file matmul_typed
 		vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_store validate_sequences validate_state
