@@ -211,8 +211,10 @@ func testNoAllocationInCache(t *testing.T, capacity int) {
 		queries := func(x []float32) Tensor { return BHLD(x, 1, 4, 3, 8) }
 		tokens := func(x []float32) Tensor { return BHLD(x, 1, 2, 3, 8) }
 		return errors.Join(
-			c.Truncate(c.Len()%500),
+			c.Truncate(c.First()+(c.Len()-c.First())%500),
+			c.DropBefore(max(c.First(), c.Len()-100)),
 			c.Append(tokens(k[:]), tokens(v[:])),
+			c.Keep([]int{c.Len() - 3, c.Len() - 1}),
 			c.Attend(queries(dst[:]), queries(q[:]), &Options{Causal: BottomRight, LSE: lse[:]}))
 	})
 }
@@ -236,6 +238,7 @@ func TestNoAllocationInStore(t *testing.T) {
 			seqs[1].Truncate(200),
 			seqs[1].Append(tokens(k[:]), tokens(v[:])),
 			seqs[1].DropBefore(70),
+			seqs[1].Keep([]int{199, 201}),
 			seqs[2].Append(tokens(k[:]), tokens(v[:])),
 			seqs[2].Truncate(1),
 			AttendSequences(queries(dst[:]), queries(q[:]), seqs, opt))

@@ -8,7 +8,7 @@ type CacheConfig struct {
 	KVHeads  int    // key/value heads
 	HeadDim  int    // dimension of queries and keys
 	ValueDim int    // dimension of values and outputs
-	Capacity int    // tokens that fit, of each sequence
+	Capacity int    // tokens that fit, of each sequence, without those that DropBefore took
 	Format   Format // F32 is the zero value
 
 	// ValuesInKeys says that the value of a token is the first ValueDim ≤ HeadDim channels of its
@@ -26,6 +26,9 @@ type CacheConfig struct {
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
 //
+// Layers with a sliding window drop what the window has left behind: [Cache.DropBefore] gives the
+// room to new tokens. Positions count from the first token that was ever appended.
+//
 // All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
 // of 4, 2 or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
 // for I8 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
@@ -38,12 +41,12 @@ type CacheConfig struct {
 // with them. A huge page is mostly 2 MiB, and a system that gives them on request gives whole ones:
 // a head with room for that much takes that much from its first token on.
 //
-// Any number of goroutines may attend over a cache, Read it and Save it, at the same time. Append,
-// Truncate, Reset, Grow, Load and Close need it for themselves: closing a cache while another
-// goroutine attends over it ends the program.
+// Any number of goroutines may attend over a cache, Read it and Save it, at the same time. The
+// methods that change it, Append, Load and Close among them, need it for themselves: closing a
+// cache while another goroutine attends over it ends the program.
 type Cache struct {
 	config CacheConfig
-	length int
+	ringSpan
 	packed packedKV
 }
 
@@ -95,9 +98,11 @@ func (c *Cache) Grow(capacity int) error {
 	if err != nil {
 		return err
 	}
-	used := blocksOf(c.length) * c.packed.block
-	for h := range c.heads() {
-		copy(grown.packed.data[grown.packed.offset(h, 0):], c.packed.data[c.packed.offset(h, 0):][:used])
+	for i := range c.blocks() {
+		j, _, _ := c.at(i)
+		for h := range c.heads() {
+			copy(grown.packed.at(h, grown.packed.ring(j)), c.packed.at(h, c.packed.ring(j)))
+		}
 	}
 	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before
 	c.config, c.packed = larger, grown.packed
@@ -129,20 +134,22 @@ func (c *Cache) checkOpen() error {
 	return nil
 }
 
-// Len returns the number of tokens of each sequence.
+// Len returns the position after the last token: the number of tokens of each sequence, with those
+// that DropBefore took.
 func (c *Cache) Len() int { return c.length }
 
-// Reset empties the cache: it is Truncate(0) that cannot fail.
-func (c *Cache) Reset() { c.length = 0 }
+// Reset empties the cache: positions begin at 0 again.
+func (c *Cache) Reset() { c.ringSpan = ringSpan{} }
 
-// Truncate drops all but the first n tokens of every sequence, as speculative decoding does when it
-// rolls back. If there are fewer, the error is [ErrLength].
+// Truncate drops the tokens of every sequence at position n and after it, as speculative decoding
+// does when it rolls back. n is First to Len, or the error is [ErrLength].
 func (c *Cache) Truncate(n int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if n < 0 || n > c.length {
-		return fail(ErrLength, "n is %d, want 0 to %d, the tokens in the cache", n, c.length)
+	if n < c.first || n > c.length {
+		return fail(ErrLength, "n is %d, want %d to %d, the positions of the tokens", n, c.first,
+			c.length)
 	}
 	c.length = n
 	return nil
@@ -154,9 +161,10 @@ func (c *Cache) Truncate(n int) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
-// how many of the tokens exist; what those behind hold has no influence. If the cache has no room
-// for n more tokens, Append returns [ErrCapacity] and changes nothing. In a cache of I8, elements
-// that are not finite are [ErrOption].
+// how many of the tokens exist; what the others hold has no influence. If the cache has no room for
+// n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
+// room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
+// cache of I8, elements that are not finite are [ErrOption].
 func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -164,32 +172,31 @@ func (c *Cache) Append(k, v Tensor) error {
 	if err := c.packed.checkTokens(&k, &v, c.config.Batch); err != nil {
 		return err
 	}
-	if k.L > c.config.Capacity-c.length {
-		return fail(ErrCapacity, "k.L is %d, want at most %d: %d of %d tokens are in the cache",
-			k.L, c.config.Capacity-c.length, c.length, c.config.Capacity)
+	if err := c.checkRoom(k.L); err != nil {
+		return err
 	}
 	if err := c.packed.checkFinite(&k, &v); err != nil {
 		return err
 	}
-	first := c.length
+	at := c.length
 	c.length += k.L // before scratch is shared, which would hide a race from the detector
 	w := scratches.Get().(*scratch)
 	for b := range k.B {
-		w.writer.write(&c.packed, nil, &k, &v, b, first)
+		w.writer.write(&c.packed, nil, &k, &v, b, at)
 	}
 	scratches.Put(w)
 	runtime.KeepAlive(c) // and with it its memory
 	return nil
 }
 
-// Read copies tokens back, decoded, from token from on: as many as k and v have positions.
+// Read copies tokens back, decoded, from position from on: as many as k and v have positions.
 //
 //	k [Batch, KVHeads, n, HeadDim]
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
-// I8 integers times their scales, keys rotated back with the rounding errors of that. If there are
-// fewer tokens than that, the error is [ErrLength].
+// I8 integers times their scales, keys rotated back with the rounding errors of that. If these
+// tokens are not there, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -197,9 +204,9 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.packed.checkTokens(&k, &v, c.config.Batch); err != nil {
 		return err
 	}
-	if from < 0 || from > c.length || k.L > c.length-from {
-		return fail(ErrLength, "from is %d and k.L %d, want at most %d in all, the tokens in the cache",
-			from, k.L, c.length)
+	if from < c.first || from > c.length || k.L > c.length-from {
+		return fail(ErrLength, "from is %d and k.L %d, want positions %d to %d, those of the tokens",
+			from, k.L, c.first, c.length)
 	}
 	if err := checkOutputs(&k, &v); err != nil {
 		return err
@@ -216,10 +223,10 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 //	q   [Batch, H, Lq, HeadDim]     KVHeads divides H
 //	dst [Batch, H, Lq, ValueDim]
 //
-// The number of keys is Len, or for each sequence what Options.KeyLens says. Mask, Bias and Weights
-// are for Len keys. To decode, append the new token and attend with BottomRight. Full sees the same
-// keys if there is a single query, but without a Window or Slopes only: it takes the query's
-// position from Offset.
+// The number of keys is Len, or for each sequence what Options.KeyLens says. Those that DropBefore
+// took do not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the
+// new token and attend with BottomRight. Full sees the same keys if there is a single query, but
+// without a Window or Slopes only: it takes the query's position from Offset.
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := c.plan(&p, opt)
@@ -236,5 +243,6 @@ func (c *Cache) plan(p *plan, opt *Options) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
+	p.first = c.first
 	return p.initPacked(&c.packed, c.config.Batch, c.length, opt)
 }

@@ -16,7 +16,7 @@ import (
 // tokens is the model of a cache: the same keys and values as tensors.
 type tokens struct {
 	config CacheConfig
-	k, v   Tensor // [Batch, KVHeads, Capacity, …]; L is the number of tokens
+	k, v   Tensor // [Batch, KVHeads, tokens there is room for, …]; L is the number of tokens
 }
 
 func newTokens(config CacheConfig) *tokens {
@@ -41,6 +41,7 @@ func (m *tokens) append(t *testing.T, r *rand.Rand, c *Cache, n int) {
 
 // add adds tokens to the model.
 func (m *tokens) add(k, v Tensor) {
+	m.reserve(m.k.L + k.L)
 	for b := range k.B {
 		for h := range k.H {
 			for i := range k.L {
@@ -54,10 +55,38 @@ func (m *tokens) add(k, v Tensor) {
 
 // grow makes room for a number of tokens.
 func (m *tokens) grow(capacity int) {
-	before := *m
 	m.config.Capacity = capacity
-	*m = *newTokens(m.config)
-	m.add(before.k, before.v)
+	m.reserve(capacity)
+}
+
+// reserve makes room for a number of tokens, those that were dropped among them.
+func (m *tokens) reserve(n int) {
+	if n*m.config.HeadDim <= m.k.SH {
+		return
+	}
+	larger := m.config
+	larger.Capacity = 2 * n
+	to := newTokens(larger)
+	to.config = m.config
+	to.add(m.k, m.v)
+	*m = *to
+}
+
+// keep moves some tokens together, from the first of them on.
+func (m *tokens) keep(indices []int) {
+	for i, j := range indices {
+		for b := range m.k.B {
+			for h := range m.k.H {
+				copy(m.k.row(b, h, indices[0]+i), m.k.row(b, h, j))
+				if m.v.D > 0 {
+					copy(m.v.row(b, h, indices[0]+i), m.v.row(b, h, j))
+				}
+			}
+		}
+	}
+	if len(indices) > 0 {
+		m.truncate(indices[0] + len(indices))
+	}
 }
 
 // truncate makes the number of tokens n.
@@ -240,8 +269,8 @@ func TestCacheErrors(t *testing.T) {
 			"k.SL is -2, want at least 1, or Broadcast"},
 		{"v stride", c.Append(zeros(2, 1, 3, 4), negative), ErrStride,
 			"v.SL is -2, want at least 1, or Broadcast"},
-		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the tokens in the cache"},
-		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the tokens in the cache"},
+		{"truncate", c.Truncate(8), ErrLength, "n is 8, want 0 to 7, the positions of the tokens"},
+		{"truncate", c.Truncate(-1), ErrLength, "n is -1, want 0 to 7, the positions of the tokens"},
 		{"q.B", c.Attend(zeros(1, 1, 1, 3), zeros(1, 1, 1, 4), nil), ErrShape,
 			"q.B is 1, want 2 as in the keys"},
 		{"q.D", c.Attend(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), nil), ErrShape,
@@ -253,9 +282,9 @@ func TestCacheErrors(t *testing.T) {
 		{"read k", c.Read(zeros(2, 1, 1, 3), zeros(2, 1, 1, 3), 0), ErrShape,
 			"k is [2 1 … 3], want [2 1 … 4]"},
 		{"read from", c.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), -1), ErrLength,
-			"from is -1 and k.L 1, want at most 7 in all, the tokens in the cache"},
+			"from is -1 and k.L 1, want positions 0 to 7, those of the tokens"},
 		{"read too many", c.Read(zeros(2, 1, 3, 4), zeros(2, 1, 3, 3), 5), ErrLength,
-			"from is 5 and k.L 3, want at most 7 in all, the tokens in the cache"},
+			"from is 5 and k.L 3, want positions 0 to 7, those of the tokens"},
 		{"read k stride", c.Read(sameKeys, zeros(2, 1, 3, 3), 0), ErrStride, ""},
 		{"read v stride", c.Read(zeros(2, 1, 3, 4), sameValues, 0), ErrStride, ""},
 		{"closed", closed.Read(zeros(2, 1, 1, 4), zeros(2, 1, 1, 3), 0), ErrClosed, ""},
@@ -289,16 +318,17 @@ type cachePlay struct {
 	*trial
 	cache *Cache
 	model *tokens
+	first int // tokens before this position were dropped
 }
 
 // FuzzCache: after any operations, attending over a cache of any type gives the bits of its
 // definition: of tensors that hold the same tokens decoded, or of integers and scales. Reading
 // gives these tokens, and operations that fail change nothing.
 func FuzzCache(f *testing.F) {
-	fuzzTrials(f, func(t *testing.T, c *trial) {
+	fuzzPlays(f, func(t *testing.T, c *trial) {
 		c.kind = randomKind(c.Rand)
 		p := newCachePlay(t, c)
-		for range 1 + c.IntN(6) {
+		for range 1 + c.IntN(9) {
 			p.step()
 		}
 		p.attend()
@@ -327,7 +357,7 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 	}
 	// as if it had been used; in other types, too, these bytes are NaN or −1
 	fillWith(elements[float32](cache.packed.data), nan32())
-	return &cachePlay{t, c, cache, newTokens(config)}
+	return &cachePlay{T: t, trial: c, cache: cache, model: newTokens(config)}
 }
 
 // rotation is the size of the largest matrix that keys and queries are multiplied by.
@@ -385,20 +415,34 @@ func (p *cachePlay) rounded(x Tensor) Tensor {
 }
 
 func (p *cachePlay) step() {
-	n := p.IntN(p.model.k.L + 1)
-	switch p.IntN(14) {
+	tokens := p.model.k.L
+	switch n := p.IntN(tokens + 1); p.IntN(18) {
 	case 8:
 		p.grow()
 	case 9:
 		p.file()
+	case 10, 11:
+		p.dropBefore(n)
+	case 12:
+		p.roll()
+	case 13:
+		kept := someOf(p.Rand, p.first, tokens)
+		p.want(p.cache.Keep(kept), nil)
+		p.model.keep(kept)
+		poisonUnused(p.cache)
+	case 14:
+		p.want(p.cache.Keep([]int{p.first + n, tokens - p.IntN(2)*(tokens-p.first+1)}), ErrLength)
 	case 0:
+		n = max(n, p.first)
 		p.want(p.cache.Truncate(n), nil)
 		p.model.truncate(n)
 	case 1:
-		p.want(p.cache.Truncate([]int{-1 - n, p.model.k.L + 1 + n}[p.IntN(2)]), ErrLength)
+		p.want(p.cache.Truncate([]int{p.first - 1 - n, tokens + 1 + n}[p.IntN(2)]), ErrLength)
+		p.want(p.cache.DropBefore([]int{-1 - n, tokens + 1 + n}[p.IntN(2)]), ErrLength)
 	case 2:
 		if p.IntN(3) == 0 {
 			p.cache.Reset()
+			p.first = 0
 			p.model.truncate(0)
 		}
 	case 3:
@@ -414,8 +458,50 @@ func (p *cachePlay) step() {
 	default:
 		p.append(min(p.free(), p.IntN(20)))
 	}
-	if p.cache.Len() != p.model.k.L {
-		p.Fatalf("Len is %d, want %d", p.cache.Len(), p.model.k.L)
+	if p.cache.Len() != p.model.k.L || p.cache.First() != p.first {
+		p.Fatalf("positions are %d to %d, want %d to %d", p.cache.First(), p.cache.Len(), p.first,
+			p.model.k.L)
+	}
+}
+
+// dropBefore drops tokens, and poisons what the cache keeps of them.
+func (p *cachePlay) dropBefore(n int) {
+	p.want(p.cache.DropBefore(n), nil)
+	p.first = max(p.first, n)
+	poisonUnused(p.cache)
+}
+
+// poisonUnused makes memory of no token NaN, or integers of −1 with such scales.
+func poisonUnused(c *Cache) {
+	s := &c.packed
+	blocks := map[int][2]int{} // that have tokens
+	for j := c.First(); j < c.Len(); j++ {
+		i := j / Block % s.blocks
+		if _, in := blocks[i]; !in {
+			blocks[i] = [2]int{j % Block, 0}
+		}
+		blocks[i] = [2]int{blocks[i][0], j%Block + 1}
+	}
+	of, all := make([]byte, s.block), make([]byte, s.block) // of which tokens are there, and of any
+	for i := range s.blocks {
+		for k := range of {
+			of[k], all[k] = 0xff, 0xff
+		}
+		s.blank(of, blocks[i][0], blocks[i][1])
+		s.blank(all, 0, Block)
+		for h := range c.heads() {
+			for k, x := range s.at(h, i) {
+				s.at(h, i)[k] = x | all[k]&^of[k]
+			}
+		}
+	}
+}
+
+// roll does what a sliding window does: most tokens are dropped, and others come.
+func (p *cachePlay) roll() {
+	for range 1 + p.IntN(4) {
+		p.append(p.free())
+		p.dropBefore(p.model.k.L - p.IntN(min(p.model.k.L, 70)+1))
 	}
 }
 
@@ -424,7 +510,7 @@ func (p *cachePlay) grow() {
 	g := &p.model.config
 	capacity := g.Capacity + p.IntN(2*Block) - 10
 	p.want(p.cache.Grow(capacity), nil)
-	p.model.grow(max(g.Capacity, capacity))
+	g.Capacity = max(g.Capacity, capacity)
 	if p.cache.Config() != *g {
 		p.Fatalf("Config is %v, want %v", p.cache.Config(), *g)
 	}
@@ -448,8 +534,19 @@ func (p *cachePlay) file() {
 	p.want(err, nil)
 }
 
-// free is the number of tokens for which there is room.
-func (p *cachePlay) free() int { return p.model.config.Capacity - p.model.k.L }
+// free is the number of tokens for which there is room: as many as are there with them are at most
+// Capacity, and have blocks in which no others are.
+func (p *cachePlay) free() int {
+	ring, owners := blocksOf(p.model.config.Capacity), map[int]int{}
+	for j := p.first; j < p.first+p.model.config.Capacity; j++ {
+		block := j / Block
+		if owner, in := owners[block%ring]; in && owner != block {
+			return j - p.model.k.L
+		}
+		owners[block%ring] = block
+	}
+	return p.first + p.model.config.Capacity - p.model.k.L
+}
 
 func (p *cachePlay) want(err, kind error) {
 	if !errors.Is(err, kind) {
@@ -500,11 +597,11 @@ func (p *cachePlay) scales(x Tensor, terms int) bool {
 // read compares some tokens with the model's, and asks for some that there are not.
 func (p *cachePlay) read() {
 	tokens := p.model.k.L
-	from := p.IntN(tokens + 1)
+	from := p.first + p.IntN(tokens-p.first+1)
 	n, g := p.IntN(tokens-from+1), &p.model.config
 	k, v := zeros(g.Batch, g.KVHeads, n, g.HeadDim), p.zeroValues(n)
 	p.want(p.cache.Read(k, v, tokens-n+1), ErrLength)
-	p.want(p.cache.Read(k, v, -1), ErrLength)
+	p.want(p.cache.Read(k, v, p.first-1), ErrLength)
 	p.want(p.cache.Read(k, v, from), nil)
 	wantK, wantV := contiguous(rowsOf(p.model.k, from, n)), contiguous(rowsOf(p.model.v, from, n))
 	if g.Format == I8 {
@@ -548,6 +645,9 @@ func (p *cachePlay) appendWrong() {
 	case 1:
 		spoiled.Data, wanted = spoiled.Data[1:], ErrLength
 	case 2:
+		if spoiled.L == 1 {
+			return // takes any stride
+		}
 		spoiled.SL, wanted = -2, ErrStride
 	case 3:
 		sizes := []*int{&spoiled.B, &spoiled.H, &spoiled.D, &spoiled.L}
@@ -583,13 +683,42 @@ func (p *cachePlay) attend() {
 	dst, q, opt := p.call()
 	want := dst
 	want.Data = nans(len(dst.Data))
-	opt.LSE = nans(q.B * q.H * q.L)
-	p.define(want, q, opt)
-	lse := opt.LSE
-	opt.LSE = nans(len(lse))
-	p.want(p.cache.Attend(dst, q, opt), nil)
-	mustEqualBits(p, "output", dst.Data, want.Data)
-	mustEqualBits(p, "LSE", opt.LSE, lse)
+	defined := *opt
+	defined.Mask = p.visible(&opt.Mask, q.L)
+	defined.LSE = nans(q.B * q.H * q.L)
+	p.define(want, q, &defined)
+	for name, attend := range map[string]func() error{
+		"Attend": func() error { return p.cache.Attend(dst, q, opt) },
+		"Pool": func() error {
+			return pooled(dst, func(j *job) error {
+				j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+				return p.cache.plan(&j.plan, opt)
+			})
+		},
+	} {
+		fillWith(dst.Data, nan32())
+		opt.LSE = nans(len(defined.LSE))
+		p.want(attend(), nil)
+		mustEqualBits(p, name, dst.Data, want.Data)
+		mustEqualBits(p, name+", LSE", opt.LSE, defined.LSE)
+	}
+}
+
+// visible is a mask that hides dropped tokens, too.
+func (p *cachePlay) visible(mask *Mask, lq int) Mask {
+	if p.first == 0 {
+		return *mask
+	}
+	g, n := &p.model.config, p.model.k.L
+	all := BHLD(make([]bool, g.Batch*lq*n), g.Batch, 1, lq, n)
+	for b := range g.Batch {
+		for i := range lq {
+			for j := p.first; j < n; j++ {
+				all.row(b, 0, i)[j] = mask.none() || mask.row(b, 0, i)[j]
+			}
+		}
+	}
+	return all
 }
 
 // define is what attending over the cache should give.

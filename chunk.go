@@ -126,12 +126,7 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 // loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory
 // so.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.next.rows = 0 // unless the caller has one
-	w.queue.clear() // unless there are enough rows for a queue
-	w.ints.bad = w.ints.bad[:0]
-	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
-		w.units.own = w.ints.units
-	}
+	w.beginChunk(p)
 	if p.queriesInPlace {
 		return
 	}
@@ -144,6 +139,16 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	var h chunk
 	for g := range c.heads {
 		w.loadHead(p, c.head(g, &h))
+	}
+}
+
+// beginChunk forgets the chunk before, which may be of another call.
+func (w *scratch) beginChunk(p *plan) {
+	w.next.rows = 0 // unless the caller has one
+	w.queue.clear() // unless there are enough rows for a queue
+	w.ints.bad = w.ints.bad[:0]
+	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
+		w.units.own = w.ints.units
 	}
 }
 

@@ -32,8 +32,8 @@
 //     than about 20 µs. One Pool serves any number of goroutines.
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
-//     [Cache.Attend] or [Pool.AttendCache]. [Cache.Grow] makes room, [Cache.Save] and [Cache.Load]
-//     keep it on disk.
+//     [Cache.Attend] or [Pool.AttendCache]. [Cache.Grow] makes room, [Cache.DropBefore] gives it
+//     back as a window moves on, [Cache.Save] and [Cache.Load] keep it on disk.
 //   - [Store] holds the keys and values of many sequences in pages, for serving: they join, grow,
 //     fork, shrink and leave. [AttendSequences] and [Pool.AttendSequences] compute one call over
 //     any of them, of different lengths, with any number of queries each; prefixes that sequences
@@ -46,7 +46,7 @@
 //     projections around attention. [PackMatrix] takes weights with one row for
 //     each input, or for each output as Linear layers keep them, and stores
 //     them in any [Format]. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
-//   - [Dot], [Max], [Exp], [ExpSum], [Softmax] and [LogSumExp] work on plain
+//   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.
 //
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal

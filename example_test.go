@@ -470,3 +470,16 @@ func ExamplePool_Attend() {
 	// [1 2 3]
 	// [1 1.5 2.5]
 }
+
+// A query is to see the keys with the largest scores only, in ascending order of their positions.
+func ExampleTopK() {
+	scores := []float32{0.5, -1, 1, 2, 0.1, 2}
+	var best [3]int32
+	n := attn.TopK(best[:], scores)
+	fmt.Println(best[:n]) // by score, equal ones by position
+	slices.Sort(best[:n])
+	fmt.Println(best[:n]) // by position
+	// Output:
+	// [3 5 2]
+	// [2 3 5]
+}

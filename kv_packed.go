@@ -14,10 +14,12 @@ type source struct {
 	k, v   Tensor
 	packed *packedKV    // if not nil, instead of views
 	table  *pages.Table // of the call's only sequence, nil if there is none or there are several
+	first  int          // tokens before this position of the cache or sequence were dropped
 }
 
-// packedKV is packed blocks of keys and values, those of a head one after another. In a cache the
-// heads are those of each batch entry in turn.
+// packedKV is packed blocks of keys and values, those of a head one after the other. In a cache the
+// heads are those of each batch entry in turn, and their blocks form a ring: a token has the block
+// of its position, modulo all of a head.
 //
 //	[head][block] × (keys, values)
 //	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]
@@ -49,7 +51,8 @@ type packedKV struct {
 	scaleBytes int // of the scales of a block's keys, and of its values
 	keyBytes   int // of a block's keys, scales included
 	block      int // of a block
-	headStride int // of all blocks of a head
+	headStride int // of all blocks of a head,
+	blocks     int // of which there are so many
 }
 
 // newPackedKV describes blocks of a format; they have no memory yet.
@@ -77,7 +80,7 @@ func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
 
 // allocate takes memory for some blocks of each head of a batch.
 func (s *packedKV) allocate(batch, blocks int) (err error) {
-	s.headStride = blocks * s.block
+	s.headStride, s.blocks = blocks*s.block, blocks
 	if s.memory, err = memory.Allocate(batch * s.heads * s.headStride); err == nil {
 		s.data = s.memory.Bytes()
 	}
@@ -95,7 +98,16 @@ func (s *packedKV) offsetOf(t *pages.Table, entry, head, j int) int {
 	if t != nil {
 		return s.offset(head, t.Page(j))
 	}
-	return s.offset(entry*s.heads+head, j/Block)
+	return s.offset(entry*s.heads+head, s.ring(j))
+}
+
+// ring is which of a head's blocks has token j of a cache.
+func (s *packedKV) ring(j int) int {
+	i := j / Block
+	if i >= s.blocks { // only then: a division takes longer than all else here
+		i %= s.blocks
+	}
+	return i
 }
 
 // keys returns the packed keys of a block, and their scales if they have some.

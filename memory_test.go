@@ -117,6 +117,7 @@ func TestClosed(t *testing.T) {
 		for name, err := range map[string]error{
 			"Close": c.Close(), "Append": c.Append(x(3, 64), x(3, 64)), "Append nothing": c.Append(x(0, 64),
 				x(0, 64)), "Truncate": c.Truncate(0),
+			"DropBefore": c.DropBefore(0), "Keep": c.Keep(nil),
 			"Attend": c.Attend(dst, x(1, 64), nil), "Pool.AttendCache": pool.AttendCache(dst, x(1, 64), c,
 				nil),
 		} {

@@ -215,13 +215,11 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	if p.queryLens != nil {
 		queries = p.queryLens[b]
 	}
-	c.b, c.heads, c.position, c.from, c.keys = b, 1, p.offset, 0, p.lk
+	c.b, c.heads, c.position, c.keys = b, 1, p.offset, p.lk
 	if p.keyLens != nil {
 		c.keys = p.keyLens[b]
 	}
-	if p.table != nil {
-		c.from = p.table.First()
-	}
+	c.from = min(p.first, c.keys)
 	if p.causal == BottomRight {
 		c.position = c.keys - queries
 	}
@@ -241,6 +239,9 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	}
 	return rows - c.rows
 }
+
+// firstSegment is the first segment of keys that have not all been dropped.
+func (p *plan) firstSegment() int { return p.first / Segment }
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.

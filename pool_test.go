@@ -441,3 +441,31 @@ func TestJobFair(t *testing.T) {
 		}
 	}
 }
+
+// Whoever finishes a chunk may have computed none of it, and have been busy with other calls.
+func TestPoolFinishesWithAnyScratch(t *testing.T) {
+	r := random(t.Name())
+	for _, format := range allFormats {
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8,
+			Capacity: 2 * Segment, Format: format})
+		must(t, err)
+		must(t, c.Append(tensor(r, normal, 1, 2, Segment+5, 8), tensor(r, normal, 1, 2, Segment+5, 8)))
+		q, dst := tensor(r, normal, 1, 4, 2, 8), zeros(1, 4, 2, 8)
+		want, got := nans(4*2), nans(4*2)
+		opt := &Options{Causal: TopLeft, Offset: 17, LSE: want} // nobody sees the second segment
+		must(t, c.Attend(dst, q, opt))
+		opt.LSE = got
+		j := &job{plan: newPlan(dst, q, Tensor{}, Tensor{}, opt)}
+		must(t, c.plan(&j.plan, opt))
+		if j.schedule(3); j.segments != 2 {
+			t.Fatalf("the call has %d segments, want 2", j.segments)
+		}
+		for i := range j.units {
+			w := new(scratch)
+			w.fit(&j.plan)
+			j.unit(w, i)
+		}
+		mustEqualBits(t, "LSE", got, want)
+		must(t, c.Close())
+	}
+}

@@ -127,7 +127,7 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
-	segments := (p.lk + Segment - 1) / Segment
+	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
 	if p.holdsSegments(segments) {
@@ -297,7 +297,7 @@ func (p *plan) tokenBytes() float64 {
 	if p.sequences != nil {
 		return p.sequences.bytes
 	}
-	return float64(p.batch) * float64(p.kvHeads) * float64(p.lk) * p.keyBytes()
+	return float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first) * p.keyBytes()
 }
 
 // keyBytes is how much memory a key and its value are.

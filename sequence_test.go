@@ -86,6 +86,7 @@ var sequenceMethods = []sequenceMethod{
 	}, true},
 	{"Truncate", func(u *sequenceUser, s *Sequence) error { return s.Truncate(0) }, true},
 	{"DropBefore", func(u *sequenceUser, s *Sequence) error { return s.DropBefore(0) }, true},
+	{"Keep", func(u *sequenceUser, s *Sequence) error { return s.Keep(nil) }, true},
 	{"Load", func(u *sequenceUser, s *Sequence) error {
 		if _, err := s.Load(iotest.ErrReader(errBroken)); !errors.Is(err, errBroken) {
 			return err

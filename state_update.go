@@ -131,7 +131,7 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 	if opt != nil && opt.KeyLens != nil {
 		return errKeyLens(opt)
 	}
-	p.packed, p.table = &seq.store.packed, &seq.table
+	p.packed, p.table, p.first = &seq.store.packed, &seq.table, seq.table.First()
 	p.unrotate = p.packed.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, seq.table.Len(), p.packed.d, p.packed.dv
 	p.k.B = 1

@@ -29,7 +29,6 @@ type storePlay struct {
 type modelSequence struct {
 	*Sequence
 	cachePlay // its definition of attention over tokens of any type
-	first     int
 }
 
 // FuzzStore: after any operations, attending over any sequences of a store gives the bits of each
@@ -106,7 +105,7 @@ func (p *storePlay) any() int { return p.IntN(len(p.live)) }
 
 func (p *storePlay) step() {
 	s := p.live[p.any()]
-	switch p.IntN(17) {
+	switch p.IntN(19) {
 	case 0:
 		p.join(p.store.NewSequence())
 	case 1, 2:
@@ -133,6 +132,8 @@ func (p *storePlay) step() {
 		p.append(s, p.IntN(3*Block))
 	case 12:
 		p.file(s)
+	case 13, 14:
+		p.keep(s)
 	default:
 		p.append(s, p.IntN(20))
 	}
@@ -205,6 +206,27 @@ func (p *storePlay) append(s *modelSequence, n int) {
 	}
 	p.want(s.Append(k, v), nil)
 	s.addRounded(k, v, s.add)
+}
+
+// keep keeps some of the last tokens, or finds that there are too few pages for copies.
+func (p *storePlay) keep(s *modelSequence) {
+	kept, copied := someOf(p.Rand, s.first, s.length()), map[int]bool{}
+	for i, j := range kept {
+		if to := kept[0] + i; to != j && p.users(s.table.Page(to)) > 1 {
+			copied[to/Block] = true
+		}
+	}
+	err := s.Keep(kept)
+	if need, free := len(copied), p.store.FreePages(); err != nil && need > free {
+		mustFail(p.T, "capacity", err, ErrCapacity,
+			fmt.Sprintf("len(indices) is %d, which takes %d pages: %d are missing, as %d of %d are free",
+				len(kept), need, need-free, free, p.config.Pages))
+		return
+	}
+	if p.want(err, nil); len(kept) > 0 {
+		s.model.keep(kept)
+		s.cut(s.length())
+	}
 }
 
 // pagesFor counts pages one token at a time.

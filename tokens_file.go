@@ -23,11 +23,12 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 	}
 	f := frames.Writer{To: w}
 	h := c.header()
-	h.length = c.length
+	h.first, h.length = c.first, c.length
 	buffer := c.packed.fileBuffer()
 	err = f.Write(h.append(buffer, tokensMagic), true)
-	for i := 0; i*Block < c.length && err == nil; i++ {
-		err = c.packed.writePage(&f, buffer, c.heads(), i, 0, min(Block, c.length-i*Block))
+	for i := 0; i < c.blocks() && err == nil; i++ {
+		at, lo, hi := c.at(i)
+		err = c.packed.writePage(&f, buffer, c.heads(), c.packed.ring(at), lo, hi)
 	}
 	runtime.KeepAlive(c) // and with it its memory
 	return f.N, errWriting(&f, err)
@@ -48,11 +49,10 @@ func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 // r may hold several caches one after another, and returns how many bytes were read. Where there
 // are tokens already, the new ones are in memory beside them until all have come.
 //
-// More tokens than Capacity are [ErrCapacity], and those of a sequence from which DropBefore took
-// some [ErrUnsupported]. A cache of another shape is [ErrShape], of another Format or ValuesInKeys
-// [ErrOption]. What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no
-// bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r are wrapped. After any
-// error the tokens are those that there were.
+// What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape],
+// of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is [ErrFormat]; it
+// wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors
+// of r are wrapped. After any error the tokens are those that there were.
 //
 // Like Append, it needs the cache for itself.
 func (c *Cache) Load(r io.Reader) (n int64, err error) {
@@ -70,54 +70,55 @@ func (c *Cache) Load(r io.Reader) (n int64, err error) {
 
 // load replaces the tokens by those of a file whose header was read.
 func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
-	switch {
-	case h.first > 0:
-		return fail(ErrUnsupported, "the file's first position is %d, want 0 in a cache", h.first)
-	case h.length > c.config.Capacity:
-		return fail(ErrCapacity, "the file has %d tokens, want at most %d, the cache's Capacity",
-			h.length, c.config.Capacity)
-	case c.length == 0: // nobody reads its blocks
-		err = c.readInPlace(f, h.length)
+	file := ringSpan{h.first, h.length}
+	switch err = c.checkFits(file); {
+	case err != nil:
+		return err
+	case c.first == c.length: // nobody reads its blocks
+		err = c.readInPlace(f, file)
 	default:
-		err = c.readBeside(f, h.length)
+		err = c.readBeside(f, file)
 	}
 	if err == nil {
-		c.length = h.length
+		c.ringSpan = file
 	}
 	return err
 }
 
-// readInPlace reads the pages of some tokens into the blocks of the cache.
-func (c *Cache) readInPlace(f *frames.Reader, length int) error {
-	for i := 0; i*Block < length; i++ {
-		if err := c.packed.readPage(f, i, c.heads(), i, 0, min(Block, length-i*Block)); err != nil {
+// readInPlace reads the pages of a file into the blocks of the cache.
+func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
+	for i := range file.blocks() {
+		at, lo, hi := file.at(i)
+		if err := c.packed.readPage(f, i, c.heads(), c.packed.ring(at), lo, hi); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readBeside reads the pages of some tokens into memory of their own, and when all are right,
-// copies them to the blocks of the cache.
-func (c *Cache) readBeside(f *frames.Reader, length int) error {
+// readBeside reads the pages of a file into memory of their own, and when all are right, copies
+// them to the blocks of the cache.
+func (c *Cache) readBeside(f *frames.Reader, file ringSpan) error {
 	size := c.heads() * c.packed.block
-	pages := memory.Growing{Most: blocksOf(length) * size}
+	pages := memory.Growing{Most: file.blocks() * size}
 	defer pages.Close()
 	page := c.packed
 	page.headStride = page.block // of one page
-	for i := 0; i*Block < length; i++ {
+	for i := range file.blocks() {
 		x, err := pages.Next(size)
 		if err != nil {
-			return fail(ErrMemory, "the file has %d tokens: %v", length, err)
+			return fail(ErrMemory, "the file has %d tokens: %v", file.length-file.first, err)
 		}
 		page.data = x
-		if err := page.readPage(f, i, c.heads(), 0, 0, min(Block, length-i*Block)); err != nil {
+		_, lo, hi := file.at(i)
+		if err := page.readPage(f, i, c.heads(), 0, lo, hi); err != nil {
 			return err
 		}
 	}
-	for i := 0; i*Block < length; i++ {
+	for i := range file.blocks() {
+		at, _, _ := file.at(i)
 		for h := range c.heads() {
-			copy(c.packed.at(h, i), pages.Mapping().Bytes()[i*size+h*c.packed.block:])
+			copy(c.packed.at(h, c.packed.ring(at)), pages.Mapping().Bytes()[i*size+h*c.packed.block:])
 		}
 	}
 	return nil

@@ -130,6 +130,46 @@ func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free 
 	return need, free, true
 }
 
+// Unshare gives the table pages of its own in place of shared ones for positions lo to hi−1, of
+// which there is at least one. Into these copyPage copies what is in the shared ones. If more pages
+// are needed than are free, nothing changes, and ok is false. (The pages are noted where t has
+// room, as in Replacement.)
+func (p *Pool) Unshare(t *Table, lo, hi int, copyPage func(dst, src int32)) (need, free int,
+	ok bool) {
+	list := t.pages[lo/Tokens-t.base : (hi-1)/Tokens-t.base+1]
+	p.mu.Lock()
+	for _, page := range list {
+		if p.users[page] > 1 {
+			need++
+		}
+	}
+	if free = len(p.free); need > free {
+		p.mu.Unlock()
+		return need, free, false
+	}
+	own := p.take(t.pages[len(t.pages):], need)
+	p.mu.Unlock()
+	for i := range list {
+		if !p.shared(list[i]) {
+			continue
+		}
+		copyPage(own[0], list[i]) // while it is shared, nobody writes to it
+		own[0], list[i] = list[i], own[0]
+		p.giveBack(own[:1])
+		own = own[1:]
+	}
+	p.giveBack(own) // of pages that the others have released meanwhile
+	return need, free, true
+}
+
+// shared reports whether several tables have a page. Only those that have it can share it with
+// more.
+func (p *Pool) shared(page int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.users[page] > 1
+}
+
 // Truncate drops the positions from n on, which is First to Len.
 func (p *Pool) Truncate(t *Table, n int) {
 	t.length = n

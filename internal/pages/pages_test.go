@@ -86,7 +86,12 @@ func (m *model) step(c *choices) {
 	}
 	i := c.intN(len(m.live))
 	s := m.live[i]
-	switch c.intN(11) {
+	switch c.intN(12) {
+	case 9:
+		if n := s.length - s.first; n > 0 {
+			lo := s.first + c.intN(n)
+			m.unshare(s, lo, lo+1+c.intN(s.length-lo))
+		}
 	case 0:
 		m.join(m.NewTable(), &sequence{})
 	case 1:
@@ -197,6 +202,32 @@ func (m *model) grow(s *sequence, n int) {
 	}
 	if ok {
 		m.fill(s, s.length, s.length+n)
+	}
+}
+
+// unshare gives a sequence pages of its own for positions lo to hi−1.
+func (m *model) unshare(s *sequence, lo, hi int) {
+	wantNeed, wantFree, copies := 0, m.freePages(), 0
+	for i := lo / Tokens; i <= (hi-1)/Tokens; i++ {
+		if m.users(s.pages[i]) > 1 {
+			wantNeed++
+		}
+	}
+	need, free, ok := m.Unshare(&s.Table, lo, hi, func(dst, src int32) {
+		if copies++; m.Pool.users[src] != int32(m.users(int(src))) || m.users(int(dst)) > 0 {
+			m.Fatalf("page %d is copied to page %d, which somebody has, or may write meanwhile", src, dst)
+		}
+		m.wrote[int(dst)] = maps.Clone(m.wrote[int(src)])
+		s.pages[slices.Index(s.Table.pages, src)+s.base] = int(dst)
+	})
+	if need != wantNeed || free != wantFree || ok != (need <= free) || ok && copies != need {
+		m.Fatalf("Unshare: need %d, free %d, ok %t, %d copies, want %d, %d", need, free, ok, copies,
+			wantNeed, wantFree)
+	}
+	for i := lo / Tokens; ok && i <= (hi-1)/Tokens; i++ {
+		if m.users(s.Page(i*Tokens)) != 1 {
+			m.Fatalf("page %d of positions %d to %d is shared", i, lo, hi)
+		}
 	}
 }
 
@@ -374,6 +405,7 @@ func TestPagesAllocateNothing(t *testing.T) {
 		f := p.Fork(&parent)
 		p.Grow(&f, 2*Tokens, func(int32, int32) {})
 		p.DropBefore(&f, Tokens+3)
+		p.Unshare(&f, 2*Tokens, 2*Tokens+5, func(int32, int32) {})
 		p.Truncate(&f, 2*Tokens)
 		if r, _, _, ok := p.Replacement(&f, 5, 3*Tokens); ok {
 			p.Replace(&f, &r)
@@ -401,7 +433,13 @@ func TestPagesHaveManyCallers(t *testing.T) {
 			r := rand.New(rand.NewPCG(5, uint64(i)))
 			for range 2000 {
 				at := r.IntN(len(mine))
-				switch s := &mine[at]; r.IntN(6) {
+				switch s := &mine[at]; r.IntN(7) {
+				case 5:
+					if lo := s.First(); lo < s.Len() {
+						p.Unshare(s, lo, lo+1+r.IntN(s.Len()-lo), func(dst, src int32) {
+							owners[dst] = append(owners[dst][:0], owners[src]...)
+						})
+					}
 				case 0:
 					if len(mine) < 4 {
 						mine = append(mine, p.Fork(s))
