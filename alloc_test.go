@@ -455,3 +455,12 @@ func TestNoAllocationWithBlocks(t *testing.T) {
 			Mask: Mask{Data: mask, B: 1, H: 1, L: 70, D: 300, SL: Broadcast, SB: 1, SH: 1}})
 	})
 }
+
+func TestNoAllocationInTopK(t *testing.T) {
+	scores := tensor(random(t.Name()), normal, 1, 1, 1, 5000).Data
+	mustNotAllocate(t, func() error {
+		var dst [100]int32
+		TopK(dst[:], scores)
+		return nil
+	})
+}
