@@ -53,12 +53,6 @@ func (m *tokens) add(k, v Tensor) {
 	m.truncate(m.k.L + k.L)
 }
 
-// grow makes room for a number of tokens.
-func (m *tokens) grow(capacity int) {
-	m.config.Capacity = capacity
-	m.reserve(capacity)
-}
-
 // reserve makes room for a number of tokens, those that were dropped among them.
 func (m *tokens) reserve(n int) {
 	if n*m.config.HeadDim <= m.k.SH {

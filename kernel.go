@@ -141,17 +141,6 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// scoreFew is score of few rows by n packed keys, in whole panels, a part of the dimension at a
-// time.
-func scoreFew(s, q, k []float32, rows, d, n int) {
-	part := panelLayout{cols: roundUp(n, panel), stride: panel, panelStride: d * panel}
-	part.set(&tuned, 0, false)
-	for x := 0; x < d; x += callSteps {
-		part.keys, part.overwrite = min(callSteps, d-x), x == 0
-		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
-	}
-}
-
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	operand.WritesRows(s, rows, Block, n)
 	operand.Reads(q, rows*d)
