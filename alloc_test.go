@@ -444,3 +444,12 @@ func TestFilesOfTokensTakeLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestNoAllocationInTopK(t *testing.T) {
+	scores := tensor(random(t.Name()), normal, 1, 1, 1, 5000).Data
+	mustNotAllocate(t, func() error {
+		var dst [100]int32
+		TopK(dst[:], scores)
+		return nil
+	})
+}

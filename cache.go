@@ -224,9 +224,9 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 //	dst [Batch, H, Lq, ValueDim]
 //
 // The number of keys is Len, or for each sequence what Options.KeyLens says. Those that DropBefore
-// took do not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the new token and attend with BottomRight. Full sees the same
-// keys if there is a single query, but without a Window or Slopes only: it takes the query's
-// position from Offset.
+// took do not exist, as if masked. Mask, Bias and Weights are for Len keys. To decode, append the
+// new token and attend with BottomRight. Full sees the same keys if there is a single query, but
+// without a Window or Slopes only: it takes the query's position from Offset.
 func (c *Cache) Attend(dst, q Tensor, opt *Options) error {
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
 	err := c.plan(&p, opt)

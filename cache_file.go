@@ -47,10 +47,10 @@ func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 // r may hold several caches one after the other, and returns how many bytes were read. Where there
 // are tokens already, the new ones are in memory beside them until all have come.
 //
-// What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape], of another Format or ValuesInKeys
-// [ErrOption]. What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no
-// bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors of r are wrapped. After any
-// error the tokens are those that there were.
+// What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape],
+// of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is [ErrFormat]; it
+// wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors
+// of r are wrapped. After any error the tokens are those that there were.
 //
 // Like Append, it needs the cache for itself.
 func (c *Cache) Load(r io.Reader) (n int64, err error) {

@@ -12,9 +12,10 @@ func (c *Cache) First() int { return c.first }
 // position is 0 to Len, or the error is [ErrLength].
 //
 // Room comes back in blocks of [Block] positions, once all of theirs are dropped: Append is
-// [ErrCapacity] if more than Capacity tokens would be there, or if it needs a block, one of Capacity
-// rounded up, in which a token is left. A layer with a window of w tokens to which at most n at once
-// are appended needs a Capacity of w+n+62, if DropBefore(max(0, Len−w+1)) comes before each Append.
+// [ErrCapacity] if more than Capacity tokens would be there, or if it needs a block, one of
+// Capacity rounded up, in which a token is left. A layer with a window of w tokens to which at most
+// n at once are appended needs a Capacity of w+n+62, if DropBefore(max(0, Len−w+1)) comes before
+// each Append.
 func (c *Cache) DropBefore(position int) error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -17,8 +17,8 @@ type source struct {
 }
 
 // packedKV is packed blocks of keys and values, those of a head one after the other. In a cache the
-// heads are those of each batch entry in turn, and their blocks form a ring: a token has the block of
-// its position, modulo all of a head.
+// heads are those of each batch entry in turn, and their blocks form a ring: a token has the block
+// of its position, modulo all of a head.
 //
 //	[head][block] × (keys, values)
 //	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]

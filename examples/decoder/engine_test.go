@@ -375,12 +375,12 @@ func TestWindowsTakeFewPages(t *testing.T) {
 	for i := range prompt {
 		prompt[i] = i * i % m.Vocab
 	}
-	want := firstLogits(t, m, settings{workers: 1, places: 1, chunk: 1 << 20, context: 800}, true, prompt)
+	whole := settings{workers: 1, places: 1, chunk: 1 << 20, context: 800}
+	want := firstLogits(t, m, whole, true, prompt)
 	e, err := newEngine(m, settings{workers: 2, places: 3, chunk: 40, context: 800})
 	must(t, err)
 	defer e.close()
-	whole, few := 4*pagesOf(800), pagesOf(800)+3*3
-	for i, n := range []int{whole, few} {
+	for i, n := range []int{4 * pagesOf(800), pagesOf(800) + 3*3} {
 		if got := e.cache.(*pages).stores[i].Config().Pages; got != n {
 			t.Errorf("layer %d has %d pages, want %d", i, got, n)
 		}
@@ -408,9 +408,7 @@ func TestWindowsTakeFewPages(t *testing.T) {
 		tokens := slices.Clone(prompt)
 		tokens[i*80] += i
 		tokens[i*80] %= m.Vocab
-		alone := firstLogits(t, m, settings{workers: 1, places: 1, chunk: 1 << 20, context: 800}, false,
-			tokens)
-		if !slices.Equal(got[i], alone) {
+		if alone := firstLogits(t, m, whole, false, tokens); !slices.Equal(got[i], alone) {
 			t.Errorf("prompt %d has other logits than alone", i)
 		}
 	}

@@ -25,7 +25,8 @@ func newTextbook(e *engine) *textbook {
 // attend gives each worker every so many heads.
 func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	for _, p := range pieces {
-		if err := t.copy(p.seq.(paged).layers[layer], p.seq.(paged).layers[layer].Len()-len(p.tokens)); err != nil {
+		q := p.seq.(paged).layers[layer]
+		if err := t.copy(q, q.Len()-len(p.tokens)); err != nil {
 			return err
 		}
 	}
@@ -76,8 +77,8 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 
 // row is softmax(q·Kᵀ/√dim)·V for one query.
 func (t *textbook) row(dst, q, k, v, scores []float32) {
-	stride, scale, top := t.model.KVHeads*t.model.HeadDim, float32(1/math.Sqrt(float64(t.model.HeadDim))),
-		float32(math.Inf(-1))
+	stride, scale := t.model.KVHeads*t.model.HeadDim, float32(1/math.Sqrt(float64(t.model.HeadDim)))
+	top := float32(math.Inf(-1))
 	for j := range scores {
 		sum := float32(0)
 		for d, x := range k[j*stride:][:t.model.HeadDim] {

@@ -130,10 +130,10 @@ func (p *Pool) Grow(t *Table, n int, copyPage func(dst, src int32)) (need, free 
 	return need, free, true
 }
 
-// Unshare gives the table pages of its own in place of shared ones for positions lo to hi−1, of which
-// there is at least one. Into these copyPage copies what is in the shared ones. If more pages are
-// needed than are free, nothing changes, and ok is false. (The pages are noted where t has room, as
-// in Replacement.)
+// Unshare gives the table pages of its own in place of shared ones for positions lo to hi−1, of
+// which there is at least one. Into these copyPage copies what is in the shared ones. If more pages
+// are needed than are free, nothing changes, and ok is false. (The pages are noted where t has room,
+// as in Replacement.)
 func (p *Pool) Unshare(t *Table, lo, hi int, copyPage func(dst, src int32)) (need, free int,
 	ok bool) {
 	list := t.pages[lo/Tokens-t.base : (hi-1)/Tokens-t.base+1]
