@@ -108,7 +108,7 @@ func (t *contest) fill(b testing.TB, s sequence, source *rand.Rand) {
 		x[i] = 2*source.Float32() - 1
 	}
 	view := attn.BLHD(x, 1, t.before, t.KVHeads, t.HeadDim)
-	for _, q := range s.(paged) {
+	for _, q := range s.(paged).layers {
 		must(b, q.Append(view, view))
 	}
 }
@@ -125,7 +125,7 @@ func (t *contest) turn(b testing.TB, textbook bool) [][]float32 {
 	t.seconds[side] = append(t.seconds[side], time.Since(start).Seconds())
 	must(b, err)
 	for _, p := range t.pieces {
-		for _, q := range p.seq.(paged) {
+		for _, q := range p.seq.(paged).layers {
 			must(b, q.Truncate(t.before))
 		}
 	}

@@ -23,8 +23,13 @@ type sequence interface {
 	// fork begins another one with the first n tokens, or without any if sequences cannot share
 	// them.
 	fork(n int) (sequence, error)
+	// slide drops the tokens that no later token sees. After that, nobody forks the sequence.
+	slide()
 	release()
 }
+
+// window is what a layer's tokens see.
+func (c *config) window(layer int) attn.Window { return attn.Window{Left: c.Windows[layer]} }
 
 func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {
 	if s.cluster != nil {

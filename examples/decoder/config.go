@@ -11,6 +11,8 @@ type config struct {
 	Theta                                            float64
 	Scaling                                          scaling
 	QKVBias, OutBias, FFNBias                        bool // of which matrices
+	// how many tokens a token of each layer sees, itself and those before it; 0 for all
+	Windows []int
 }
 
 // scaling stretches the rotations to more positions than a model was first trained with.

@@ -27,6 +27,7 @@ type configFile struct {
 	FFNBias       bool             `json:"mlp_bias"`
 	Window        *int             `json:"sliding_window"`
 	UseWindow     *bool            `json:"use_sliding_window"`
+	FullLayers    int              `json:"max_window_layers"` // the first ones, of qwen2
 	LayerTypes    []string         `json:"layer_types"`
 	Stop          folder.OneOrMore `json:"eos_token_id"`
 	Theta         *float64         `json:"rope_theta"`
@@ -43,7 +44,7 @@ func standard(modelType string) (f configFile, err error) {
 	case "mistral":
 		f.Stop, f.KVHeads, f.Window = folder.OneOrMore{2}, new(8), new(4096)
 	case "qwen2":
-		f.KVHeads, f.UseWindow = new(32), new(false)
+		f.KVHeads, f.UseWindow, f.Window, f.FullLayers = new(32), new(false), new(4096), 28
 	default:
 		err = fmt.Errorf("model_type is %q, want llama, mistral or qwen2", modelType)
 	}
@@ -100,7 +101,7 @@ func (f *configFile) config() (config, error) {
 	err := folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
 		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
-	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.rotations} {
+	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.windows, f.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -131,19 +132,67 @@ func (f *configFile) checkLayers(*config) error {
 				"Qwen2ForCausalLM", name)
 		}
 	}
-	for _, kind := range f.LayerTypes {
-		if kind != "full_attention" {
-			return fmt.Errorf("layer_types has %q, want full_attention only", kind)
-		}
-	}
-	// Models of type mistral have their window whatever use_sliding_window says.
-	off := f.UseWindow != nil && !*f.UseWindow && f.ModelType != "mistral"
-	if f.Window != nil && !off {
-		return fmt.Errorf("sliding_window is %d, want null: this engine shows every token all "+
-			"before it; left out, it is 4096 for mistral", *f.Window)
-	}
 	if f.Activation != "silu" {
 		return fmt.Errorf("hidden_act is %q, want silu", f.Activation)
+	}
+	return nil
+}
+
+const fullLayer, slidingLayer = "full_attention", "sliding_attention"
+
+// windows says which layers have a window, and how large.
+func (f *configFile) windows(c *config) error {
+	window, err := f.window()
+	if err != nil {
+		return err
+	}
+	c.Windows = make([]int, c.Layers)
+	kinds := make([]string, c.Layers)
+	for i := range kinds { // what config.json implies
+		if kinds[i] = slidingLayer; window == 0 || f.ModelType == "qwen2" && i < f.FullLayers {
+			kinds[i] = fullLayer
+		}
+	}
+	if err := f.chooseLayers(kinds, window > 0 && f.ModelType == "qwen2"); err != nil {
+		return err
+	}
+	for i, kind := range kinds {
+		if kind == slidingLayer {
+			c.Windows[i] = window
+		}
+	}
+	return nil
+}
+
+// window is that of the layers that have one, 0 if none has.
+func (f *configFile) window() (int, error) {
+	// Models of type mistral have their window whatever use_sliding_window says.
+	off := f.UseWindow != nil && !*f.UseWindow && f.ModelType != "mistral"
+	if f.Window == nil || off {
+		return 0, nil
+	}
+	if *f.Window < 1 || f.ModelType == "llama" {
+		return 0, fmt.Errorf("sliding_window is %d, want null, or for mistral and qwen2 1 or more",
+			*f.Window)
+	}
+	return *f.Window, nil
+}
+
+// chooseLayers takes the kinds of layers from layer_types where the model lets them choose, and
+// refuses others than are implied where it does not.
+func (f *configFile) chooseLayers(kinds []string, free bool) error {
+	if n := len(f.LayerTypes); n > 0 && n != len(kinds) {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, len(kinds))
+	}
+	for i, kind := range f.LayerTypes {
+		switch {
+		case !free && kind != kinds[i]:
+			return fmt.Errorf("layer_types has %q, want %s only: sliding_window and model_type say so",
+				kind, kinds[i])
+		case kind != fullLayer && kind != slidingLayer:
+			return fmt.Errorf("layer_types has %q, want %s or %s", kind, fullLayer, slidingLayer)
+		}
+		kinds[i] = kind
 	}
 	return nil
 }

@@ -140,6 +140,9 @@ func (e *engine) step() error {
 	}
 	e.peak = max(e.peak, e.cache.inUse())
 	for i, j := range jobs {
+		if !j.keep {
+			j.seq.slide()
+		}
 		if j.seq.length() == len(j.tokens) {
 			e.advance(j, logits[i])
 		}

@@ -361,3 +361,55 @@ func TestErrorsOfACall(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsTakeFewPages: a layer with a window needs pages for that, and has the logits of any
+// other way, forks of a prefix that others go on with among them.
+func TestWindowsTakeFewPages(t *testing.T) {
+	f := newFake("F32")
+	f.config["model_type"], f.config["sliding_window"] = "qwen2", 70
+	f.config["use_sliding_window"], f.config["max_window_layers"] = true, 1
+	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	m, _, err := (&options{model: f.write(t), weights: -1}).open()
+	must(t, err)
+	prompt := make([]int, 700)
+	for i := range prompt {
+		prompt[i] = i * i % m.Vocab
+	}
+	whole := settings{workers: 1, places: 1, chunk: 1 << 20, context: 800}
+	want := firstLogits(t, m, whole, true, prompt)
+	e, err := newEngine(m, settings{workers: 2, places: 3, chunk: 40, context: 800})
+	must(t, err)
+	defer e.close()
+	for i, n := range []int{4 * pagesOf(800), pagesOf(800) + 3*3} {
+		if got := e.cache.(*pages).stores[i].Config().Pages; got != n {
+			t.Errorf("layer %d has %d pages, want %d", i, got, n)
+		}
+	}
+	must(t, e.share(prompt[:200]))
+	var got [3][]float32
+	for i := range got {
+		tokens := slices.Clone(prompt)
+		tokens[i*80] += i // has less and less of the prefix
+		tokens[i*80] %= m.Vocab
+		must(t, e.submit(&job{prompt: tokens, most: 1 + 30*i, choose: func(x []float32) int {
+			if got[i] == nil {
+				got[i] = slices.Clone(x)
+			}
+			return 0
+		}}))
+	}
+	must(t, e.run(func() {}))
+	for i, x := range want {
+		if d := got[0][i] - x; !(d < 1e-4 && d > -1e-4) {
+			t.Fatalf("logit %d is %v, want %v", i, got[0][i], x)
+		}
+	}
+	for i := range got {
+		tokens := slices.Clone(prompt)
+		tokens[i*80] += i
+		tokens[i*80] %= m.Vocab
+		if alone := firstLogits(t, m, whole, false, tokens); !slices.Equal(got[i], alone) {
+			t.Errorf("prompt %d has other logits than alone", i)
+		}
+	}
+}

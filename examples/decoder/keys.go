@@ -24,7 +24,7 @@ var idleConfig = folder.Idle{
 	"task_specific_params": nil,
 	// bounds that nobody keeps, and tokens that the tokenizer has, too
 	"max_position_embeddings": nil, "max_sequence_length": nil, "model_max_length": nil,
-	"max_window_layers": nil, "bos_token_id": nil, "pad_token_id": nil, "sep_token_id": nil,
+	"bos_token_id": nil, "pad_token_id": nil, "sep_token_id": nil,
 	"unk_token_id": nil,
 	// how tokens are drawn: the command line says it
 	"do_sample": nil, "temperature": nil, "top_k": nil, "top_p": nil, "typical_p": nil,

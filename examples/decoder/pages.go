@@ -8,20 +8,28 @@ import (
 
 // pages is a cache in this process: a store of pages for each layer.
 type pages struct {
+	*config
 	stores   []*attn.Store
-	perStore int // pages
 	pool     *attn.Pool
 	integers bool
 }
 
 // paged has a part in each store.
-type paged []*attn.Sequence
+type paged struct {
+	*config
+	layers []*attn.Sequence
+}
 
-// newPages has room for a prefix and for a whole context in each place.
+// newPages has room for a prefix, and in each place for a whole context, or for a layer with a
+// window for what its tokens see: the longest step comes to the window, and whole pages go.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{perStore: (s.places + 1) * pagesOf(s.context), pool: pool, integers: s.integers}
-	for range m.Layers {
-		store, err := attn.NewStore(storeConfig(m, s.kind, c.perStore))
+	c := &pages{config: &m.config, pool: pool, integers: s.integers}
+	for _, window := range m.Windows {
+		place := pagesOf(s.context)
+		if window > 0 {
+			place = min(place, pagesOf(window+min(s.chunk, s.context)+attn.Block-2))
+		}
+		store, err := attn.NewStore(storeConfig(m, s.kind, pagesOf(s.context)+s.places*place))
 		if err != nil {
 			c.close()
 			return nil, err
@@ -40,16 +48,17 @@ func storeConfig(m *model, kind attn.Format, pages int) attn.StoreConfig {
 }
 
 func (c *pages) newSequence() (sequence, error) {
-	var s paged
+	s := paged{config: c.config}
 	for _, store := range c.stores {
-		s = append(s, store.NewSequence())
+		s.layers = append(s.layers, store.NewSequence())
 	}
 	return s, nil
 }
 
 func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (err error) {
 	each(pieces, func(i, from, to int) {
-		err = cmp.Or(err, pieces[i].seq.(paged)[layer].Append(k.Slice(from, to), v.Slice(from, to)))
+		err = cmp.Or(err, pieces[i].seq.(paged).layers[layer].Append(k.Slice(from, to),
+			v.Slice(from, to)))
 	})
 	return err
 }
@@ -58,18 +67,21 @@ func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (err error) 
 func (c *pages) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	seqs, queries := []*attn.Sequence{}, []int{}
 	for _, p := range pieces {
-		seqs, queries = append(seqs, p.seq.(paged)[layer]), append(queries, len(p.tokens))
+		seqs, queries = append(seqs, p.seq.(paged).layers[layer]), append(queries, len(p.tokens))
 	}
 	return c.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queries, Integers: c.integers})
+		QueryLens: queries, Integers: c.integers, Window: c.window(layer)})
 }
 
 func (c *pages) forks() bool { return true }
 
-// inUse is as many pages in each store: those that are not free.
-func (c *pages) inUse() int {
-	s := c.stores[0]
-	return len(c.stores) * (s.MemoryUse() / c.perStore) * (c.perStore - s.FreePages())
+// inUse is the pages that are not free.
+func (c *pages) inUse() (bytes int) {
+	for _, s := range c.stores {
+		n := s.Config().Pages
+		bytes += s.MemoryUse() / n * (n - s.FreePages())
+	}
+	return bytes
 }
 
 func (c *pages) close() {
@@ -78,21 +90,29 @@ func (c *pages) close() {
 	}
 }
 
-func (s paged) length() int { return s[0].Len() }
+func (s paged) length() int { return s.layers[0].Len() }
 
 // fork shares the pages of the first n tokens: a prompt that is common to many is there once, and
 // is read once for all of them.
 func (s paged) fork(n int) (sequence, error) {
-	var f paged
-	for i, q := range s {
-		f = append(f, q.Fork())
-		_ = f[i].Truncate(n) // q has as many
+	f := paged{config: s.config}
+	for i, q := range s.layers {
+		f.layers = append(f.layers, q.Fork())
+		_ = f.layers[i].Truncate(n) // q has as many
 	}
 	return f, nil
 }
 
+func (s paged) slide() {
+	for i, q := range s.layers {
+		if w := s.Windows[i]; w > 0 {
+			_ = q.DropBefore(max(0, q.Len()-w+1)) // which is at most Len
+		}
+	}
+}
+
 func (s paged) release() {
-	for _, q := range s {
+	for _, q := range s.layers {
 		q.Release()
 	}
 }

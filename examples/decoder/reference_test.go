@@ -15,6 +15,7 @@ type reference struct {
 	epsilon, theta              float64
 	factor, low, high, original float64 // of rotations; factor 0 for none
 	tied, linear                bool
+	windows                     map[int]int // of some layers
 }
 
 // logits are those after the last token.
@@ -25,7 +26,7 @@ func (r *reference) logits(tokens []int) []float64 {
 	}
 	for i := range r.layers {
 		at := fmt.Sprintf("model.layers.%d.", i)
-		mixed := r.attention(states, at)
+		mixed := r.attention(states, at, r.windows[i])
 		for t := range states {
 			states[t] = sum(states[t], mixed[t])
 			x := r.norm(states[t], at+"post_attention_layernorm.weight")
@@ -43,8 +44,9 @@ func (r *reference) logits(tokens []int) []float64 {
 	return r.linearMap(last, "lm_head")
 }
 
-// attention is causal softmax attention with rotated queries and keys.
-func (r *reference) attention(states [][]float64, at string) [][]float64 {
+// attention is causal softmax attention with rotated queries and keys, over the last tokens of a
+// window if it is not 0.
+func (r *reference) attention(states [][]float64, at string, window int) [][]float64 {
 	var q, k, v [][]float64
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")
@@ -62,6 +64,9 @@ func (r *reference) attention(states [][]float64, at string) [][]float64 {
 				s := 0.0
 				for d := range r.head {
 					s += q[t][h*r.head+d] * k[j][g+d]
+				}
+				if window > 0 && t-j >= window {
+					s = math.Inf(-1)
 				}
 				weights = append(weights, math.Exp(s/math.Sqrt(float64(r.head))))
 				total += weights[j]
@@ -180,6 +185,29 @@ func TestReference(t *testing.T) {
 		}},
 		{"mistral", "BF16", func(f *fake, _ *reference) {
 			f.config["model_type"], f.config["sliding_window"] = "mistral", nil
+		}},
+		{"mistral's window", "F32", func(f *fake, r *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "mistral", 5
+			f.config["layer_types"] = []string{"sliding_attention", "sliding_attention"}
+			r.windows = map[int]int{0: 5, 1: 5}
+		}},
+		{"mistral's window of one", "F32", func(f *fake, r *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "mistral", 1
+			f.config["use_sliding_window"] = false
+			r.windows = map[int]int{0: 1, 1: 1}
+		}},
+		{"windows of Qwen2's last layers", "F32", func(f *fake, r *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "qwen2", 7
+			f.config["use_sliding_window"], f.config["max_window_layers"] = true, 1
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+			r.windows = map[int]int{1: 7}
+		}},
+		{"windows by layer_types", "F32", func(f *fake, r *reference) {
+			f.config["model_type"], f.config["sliding_window"] = "qwen2", 7
+			f.config["use_sliding_window"], f.config["max_window_layers"] = true, 1
+			f.config["layer_types"] = []string{"sliding_attention", "full_attention"}
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+			r.windows = map[int]int{0: 7}
 		}},
 		{"several types", "F32", func(f *fake, _ *reference) {
 			f.kinds = map[string]string{"model.embed_tokens.weight": "F16",

@@ -11,8 +11,9 @@ import (
 
 // remote is a cache on a cluster: other processes keep the keys and values and attend over them.
 type remote struct {
+	*config
 	client   *cluster.Client
-	config   cluster.SequenceConfig
+	shape    cluster.SequenceConfig
 	integers bool
 	page     int // bytes of one in all layers
 	open     map[*far]bool
@@ -30,13 +31,14 @@ func newRemote(m *model, s *settings) (cache, error) {
 		return nil, err
 	}
 	defer func() { _ = page.Close() }() // it is open, so nothing can fail
-	return &remote{client: s.cluster, integers: s.integers, page: m.Layers * page.MemoryUse(),
-		open: map[*far]bool{}, config: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads,
-			HeadDim: m.HeadDim, ValueDim: m.HeadDim, Format: s.kind}}, nil
+	return &remote{config: &m.config, client: s.cluster, integers: s.integers,
+		page: m.Layers * page.MemoryUse(), open: map[*far]bool{},
+		shape: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
+			ValueDim: m.HeadDim, Format: s.kind}}, nil
 }
 
 func (c *remote) newSequence() (sequence, error) {
-	s, err := c.client.NewSequence(c.config)
+	s, err := c.client.NewSequence(c.shape)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func (c *remote) append(layer int, k, v attn.Tensor, pieces []piece) error {
 func (c *remote) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	return together(pieces, func(s *far, from, to int) error {
 		return s.Attend(context.Background(), layer, dst.Slice(from, to), q.Slice(from, to),
-			&attn.Options{Causal: attn.BottomRight, Integers: c.integers})
+			&attn.Options{Causal: attn.BottomRight, Integers: c.integers, Window: c.window(layer)})
 	})
 }
 
@@ -90,6 +92,10 @@ func (c *remote) close() {
 func (s *far) length() int { return s.Len(0) }
 
 func (s *far) fork(int) (sequence, error) { return s.cache.newSequence() }
+
+// slide leaves workers what they have: they drop no tokens, and none that a window has left behind
+// changes a bit.
+func (s *far) slide() {}
 
 func (s *far) release() {
 	delete(s.cache.open, s)

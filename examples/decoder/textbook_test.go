@@ -12,7 +12,7 @@ import (
 // time.
 type textbook struct {
 	*pages
-	*model
+	model   *model
 	workers int
 	kept    map[*attn.Sequence]*[2][]float32 // keys and values
 }
@@ -25,14 +25,15 @@ func newTextbook(e *engine) *textbook {
 // attend gives each worker heads at equal distances.
 func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
 	for _, p := range pieces {
-		if err := t.copy(p.seq.(paged)[layer], p.seq.(paged)[layer].Len()-len(p.tokens)); err != nil {
+		q := p.seq.(paged).layers[layer]
+		if err := t.copy(q, q.Len()-len(p.tokens)); err != nil {
 			return err
 		}
 	}
 	var done sync.WaitGroup
 	for w := range t.workers {
 		done.Go(func() {
-			for h := w; h < t.Heads; h += t.workers {
+			for h := w; h < t.model.Heads; h += t.workers {
 				t.head(layer, h, dst, q, pieces)
 			}
 		})
@@ -46,24 +47,29 @@ func (t *textbook) copy(s *attn.Sequence, before int) error {
 	if t.kept[s] == nil {
 		t.kept[s] = &[2][]float32{}
 	}
-	kept, width := t.kept[s], t.KVHeads*t.HeadDim
+	kept, width := t.kept[s], t.model.KVHeads*t.model.HeadDim
 	have := min(len(kept[0])/width, before)
 	var views [2]attn.Tensor
 	for i := range kept {
 		kept[i] = append(kept[i][:have*width], make([]float32, (s.Len()-have)*width)...)
-		views[i] = attn.BLHD(kept[i][have*width:], 1, s.Len()-have, t.KVHeads, t.HeadDim)
+		views[i] = attn.BLHD(kept[i][have*width:], 1, s.Len()-have, t.model.KVHeads, t.model.HeadDim)
 	}
 	return s.Read(views[0], views[1], have)
 }
 
 func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 	var scores []float32
-	row, at := 0, h/(t.Heads/t.KVHeads)*t.HeadDim
+	row, at := 0, h/(t.model.Heads/t.model.KVHeads)*t.model.HeadDim
 	for _, p := range pieces {
-		kept := t.kept[p.seq.(paged)[layer]]
+		kept := t.kept[p.seq.(paged).layers[layer]]
 		for i := range p.tokens {
-			scores = resize(scores, p.seq.(paged)[layer].Len()-len(p.tokens)+i+1) // of what the query sees
-			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][at:], kept[1][at:], scores)
+			n, first := p.seq.(paged).layers[layer].Len()-len(p.tokens)+i+1, 0
+			if w := t.model.Windows[layer]; w > 0 {
+				first = max(0, n-w)
+			}
+			scores = resize(scores, n-first) // of what the query sees
+			from := at + first*t.model.KVHeads*t.model.HeadDim
+			t.row(dst.Row(0, h, row), q.Row(0, h, row), kept[0][from:], kept[1][from:], scores)
 			row++
 		}
 	}
@@ -71,11 +77,11 @@ func (t *textbook) head(layer, h int, dst, q attn.Tensor, pieces []piece) {
 
 // row is softmax(q·Kᵀ/√dim)·V for one query.
 func (t *textbook) row(dst, q, k, v, scores []float32) {
-	stride, scale, top := t.KVHeads*t.HeadDim, float32(1/math.Sqrt(float64(t.HeadDim))),
-		float32(math.Inf(-1))
+	stride, scale := t.model.KVHeads*t.model.HeadDim, float32(1/math.Sqrt(float64(t.model.HeadDim)))
+	top := float32(math.Inf(-1))
 	for j := range scores {
 		sum := float32(0)
-		for d, x := range k[j*stride:][:t.HeadDim] {
+		for d, x := range k[j*stride:][:t.model.HeadDim] {
 			sum += q[d] * x
 		}
 		scores[j] = sum * scale
@@ -89,7 +95,7 @@ func (t *textbook) row(dst, q, k, v, scores []float32) {
 	clear(dst)
 	for j, s := range scores {
 		weight := s / total
-		for d, x := range v[j*stride:][:t.HeadDim] {
+		for d, x := range v[j*stride:][:t.model.HeadDim] {
 			dst[d] += weight * x
 		}
 	}
