@@ -348,3 +348,31 @@ func TestSequenceKeepCopiesSharedPages(t *testing.T) {
 		t.Errorf("%d pages are free, want 1: one was copied", got)
 	}
 }
+
+// Workers share the segments that have tokens, from that of the first one on.
+func TestPoolOverSegmentsOfRing(t *testing.T) {
+	r := random(t.Name())
+	g := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Capacity: 2*Segment + 100}
+	c, err := NewCache(g)
+	must(t, err)
+	m := newTokens(g)
+	m.append(t, r, c, 2*Segment+50)
+	must(t, c.DropBefore(2*Segment-10))
+	m.append(t, r, c, 2*Segment-10)
+	poisonUnused(c)
+	mask := BHLD(make([]bool, c.Len()), 1, 1, 1, c.Len())
+	for j := c.First(); j < c.Len(); j++ {
+		mask.Data[j] = true
+	}
+	q, want, got := tensor(r, normal, 1, 2, 1, 8), zeros(1, 2, 1, 8), zeros(1, 2, 1, 8)
+	must(t, Attend(want, q, m.k, m.v, &Options{Mask: mask}))
+	must(t, pooled(got, func(j *job) error {
+		j.plan = newPlan(got, q, Tensor{}, Tensor{}, nil)
+		err := c.plan(&j.plan, nil)
+		if j.plan.decide(&tuned, 3); j.plan.segments != 4 {
+			t.Errorf("the keys are divided into %d segments, want 4", j.plan.segments)
+		}
+		return err
+	}))
+	mustEqualBits(t, "output", got.Data, want.Data)
+}
