@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -54,6 +55,9 @@ func TestBlocksAreTheirMask(t *testing.T) {
 			p.same(t, "Attend", blocked.solve(t, Attend), want)
 			p.same(t, "Pool", blocked.solve(t, pool.Attend), want)
 			c, err := filledIn(formatFor(&p.opt), p.k, p.v)
+			if p.opt.Integers && errors.Is(err, ErrOption) {
+				continue // a cache of I8 takes only what is finite
+			}
 			must(t, err)
 			p.same(t, "Cache", blocked.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
 				return c.Attend(dst, q, opt)

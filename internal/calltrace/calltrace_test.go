@@ -65,12 +65,12 @@ var ways = []struct {
 	call             string
 	functions, files int
 }{
-	{"prefill", 90, 21},
-	{"prefill, causal", 112, 22},
-	{"decode, F32 cache", 99, 19},
-	{"decode, I8 cache", 113, 20},
-	{"decode, BLHD views", 119, 21},
-	{"AttendSequences", 116, 22},
+	{"prefill", 91, 21},
+	{"prefill, causal", 114, 22},
+	{"decode, F32 cache", 103, 19},
+	{"decode, I8 cache", 116, 20},
+	{"decode, BLHD views", 120, 21},
+	{"AttendSequences", 118, 22},
 }
 
 // TestRun compiles the package with instruments and traces the calls.
