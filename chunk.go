@@ -289,7 +289,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 			continue // fully masked: the row is zero already
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		at := p.weights.offset(c.b, h, i) + first
+		at := p.weights.offset(c.b, h, i) + c.base + first
 		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
 	}
 }

@@ -174,6 +174,7 @@ type chunk struct {
 	position  int // of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
+	base      int // key 0 in views and options: where the keys of a document begin
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 

@@ -168,7 +168,11 @@ func (p *plan) stateSize() int {
 // kernels together.
 func (p *plan) decideReads(t *tuning.Row) {
 	p.decideKinds()
-	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
+	keys := p.lk
+	if p.sequences != nil {
+		keys = p.sequences.keys
+	}
+	p.queriesInPlace = !p.flip && (keys <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
 	if p.inOrder = t.InOrder(p.tokenBytes()); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}

@@ -301,6 +301,15 @@ func checkOutputs(k, v *Tensor) error {
 	return checkApart(out[:], nil)
 }
 
+func errDocuments(opt *Options) error {
+	name, lens := "Documents", opt.Documents
+	if lens == nil {
+		name, lens = "KeyDocuments", opt.KeyDocuments
+	}
+	return fail(ErrOption, "%s has %d lengths, want nil: it is for Attend and Pool.Attend over views",
+		name, len(lens))
+}
+
 func errKeyLens(opt *Options) error {
 	return fail(ErrOption, "KeyLens has %d lengths, want nil: a sequence knows its length",
 		len(opt.KeyLens))
