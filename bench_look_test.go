@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -74,4 +75,37 @@ func BenchmarkLook(b *testing.B) {
 		ratio(b, func() error { return c.Attend(one, token.q, &Options{Mask: m}) },
 			func() error { return c64.Attend(one, token.q, &Options{KeyLens: []int{64}}) })
 	})
+}
+
+// BenchmarkDocuments compares documents with what they are instead of, in turns: calls of their own,
+// a call without documents, and a batch that is padded to its longest text.
+func BenchmarkDocuments(b *testing.B) {
+	r := random("documents")
+	const heads, d = 12, 64
+	for _, n := range []int{8, 16, 32, 64, 256} {
+		x := tensor(r, normal, 1, 1, 16*n, 4*heads*d).Data // rows of q, k, v and outputs side by side
+		columns := func(i int) Tensor { return Rows(x[i*heads*d:], 1, 16*n, heads, d, 4*heads*d) }
+		side := [4]Tensor{columns(3), columns(0), columns(1), columns(2)}
+		p := newProblem(r, normal, shape{1, heads, 1, 16 * n, 16 * n, d, d})
+		apart := [4]Tensor{zeros(1, heads, 16*n, d), p.q, p.k, p.v}
+		for layout, t := range map[string][4]Tensor{"side by side": side, "apart": apart} {
+			lens := make([]int, 16)
+			fillWith(lens, n)
+			by := func() error { return Attend(t[0], t[1], t[2], t[3], &Options{Documents: lens}) }
+			b.Run(fmt.Sprintf("16 of %d %s, over 16 calls", n, layout), func(b *testing.B) {
+				ratio(b, by, func() error {
+					for i := range 16 {
+						s := func(x Tensor) Tensor { return x.Slice(i*n, i*n+n) }
+						if err := Attend(s(t[0]), s(t[1]), s(t[2]), s(t[3]), nil); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+			b.Run(fmt.Sprintf("16 of %d %s, over one of all", n, layout), func(b *testing.B) {
+				ratio(b, by, func() error { return Attend(t[0], t[1], t[2], t[3], nil) })
+			})
+		}
+	}
 }

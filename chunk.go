@@ -34,8 +34,13 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		return
 	}
 	w.loadQueries(p, &c)
-	if c.rows > inPlaceRows && p.sequences == nil && next < p.chunks { // as for prefetchTokens
-		p.chunk(next, &w.next)
+	if c.rows > inPlaceRows && next < p.chunks { // as for prefetchTokens
+		switch {
+		case p.sequences == nil:
+			p.chunk(next, &w.next)
+		case p.sequences.documents:
+			p.sequenceChunk(next, &w.next, nil)
+		}
 	}
 	switch {
 	case c.lo == c.hi:

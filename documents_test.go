@@ -170,6 +170,21 @@ func sum(x []int) (n int) {
 	return n
 }
 
+// Scratch memory that was used for documents far from the first key is used for other calls then.
+func TestCallsAfterDocuments(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		p := newProblem(r, normal, shape{1, 2, 1, 240, 240, 8, 8})
+		p.opt.Documents = []int{80, 80, 80}
+		small := newProblem(r, normal, shape{2, 2, 1, 80, 5, 8, 8})
+		want := small.solve(t, Attend)
+		for range 10 { // now and then the runtime takes other scratch memory
+			p.solve(t, Attend)
+			small.same(t, "a call after documents", small.solve(t, Attend), want)
+		}
+	})
+}
+
 // Nothing of another document is read into a result: its keys and values, and what mask and bias
 // say of its pairs.
 func TestOtherDocumentsDoNotMatter(t *testing.T) {

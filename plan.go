@@ -216,7 +216,7 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	if p.queryLens != nil {
 		queries = p.queryLens[b]
 	}
-	c.b, c.heads, c.position, c.keys = b, 1, p.offset, p.lk
+	c.b, c.heads, c.position, c.base, c.keys = b, 1, p.offset, 0, p.lk
 	if p.keyLens != nil {
 		c.keys = p.keyLens[b]
 	}

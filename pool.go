@@ -366,9 +366,9 @@ func (j *job) attendUnit(w *scratch, i int) {
 		j.segment(w, chunk, segment)
 		return
 	}
-	next := j.plan.chunks
-	if i+j.workers < j.units && j.plan.sequences == nil { // a guess: others take one each
-		next = j.order(i + j.workers)
+	next, s := j.plan.chunks, j.plan.sequences
+	if i+j.workers < j.units && (s == nil || s.documents) { // a guess: others take one each
+		next, _, _ = j.chunkOf(i + j.workers)
 	}
 	w.attendChunk(&j.plan, chunk, next)
 }
