@@ -32,10 +32,12 @@ type callSequence struct {
 }
 
 // workItem is rows of queries of one sequence, or all those of several that share pages. It makes a
-// chunk for each key/value head, and a chunk that workers share makes a unit for each segment.
+// chunk for each key/value head, or for a few of a document, and a chunk that workers share makes a
+// unit for each segment.
 type workItem struct {
 	first, sequences int // a run of sequenceCall.order
 	row, rows        int // rows [row, row+rows) of one sequence
+	heads            int // key/value heads of a chunk
 	segment          int // the first segment that rows see, and
 	segments         int // into how many the keys are divided, 1 if they are whole
 	chunk, unit      int // the first chunk, and the first unit
@@ -96,9 +98,10 @@ type prefixRows struct {
 func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 	s := p.sequences
 	w := s.itemOf(i, false)
-	kv := i - w.chunk
+	kv := (i - w.chunk) * w.heads
 	if w.sequences == 1 {
 		p.rowsOfSequence(c, &s.sequences[s.order[w.first]], kv, w.row, w.rows)
+		c.heads = min(w.heads, p.kvHeads-kv)
 		return group
 	}
 	group = group[:0]

@@ -31,10 +31,14 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 		}
 		first += n
 	}
-	states := 0
+	states, largest := 0, 1
 	for i := range s.items {
-		p.divideKeys(t, &s.items[i], target, &states)
+		w := &s.items[i]
+		p.divideKeys(t, w, target, &states)
+		p.chooseHeads(t, w, rows, target)
+		largest = max(largest, w.heads*w.rows)
 	}
+	p.chunkRows = largest
 	if workers > 1 {
 		slices.SortStableFunc(s.items, func(a, b workItem) int { return cmp.Compare(b.cost, a.cost) })
 	}
@@ -42,8 +46,8 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	for i := range s.items {
 		w := &s.items[i]
 		w.chunk, w.unit = p.chunks, units
-		p.chunks += p.kvHeads
-		units += p.kvHeads * w.segments
+		p.chunks += p.chunksOf(w)
+		units += p.chunksOf(w) * w.segments
 	}
 	p.decideReads(t)
 }
@@ -116,6 +120,23 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	}
 }
 
+// chooseHeads chooses how many key/value heads of a document go together: those that lie beside each
+// other where rows are few, unless workers want less.
+func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
+	if w.heads = 1; !p.sequences.documents || w.segments > 1 {
+		return
+	}
+	p.chunkRows = w.rows
+	w.heads = p.headsBeside(t, maxRows)
+	if float64(w.heads)*w.cost > target {
+		w.heads = max(1, int(target/w.cost))
+	}
+	w.cost *= float64(w.heads)
+}
+
+// chunksOf is the number of an item's chunks.
+func (p *plan) chunksOf(w *workItem) int { return parts(p.kvHeads, w.heads) }
+
 // divideKeys divides the keys of an item into segments if it is more work than the target, and
 // there is memory for their states.
 func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *int) {
@@ -138,7 +159,6 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 		}
 		lo, hi = min(lo, c.from), max(hi, c.keys)
 	}
-	p.chunkRows = max(p.chunkRows, w.rows)
 	segments := (hi+Segment-1)/Segment - lo/Segment
 	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
 	size, ok := product(p.kvHeads, segments, w.stateSize)

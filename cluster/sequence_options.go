@@ -9,6 +9,10 @@ func (c *attendCall) checkOptions() error {
 	switch {
 	case o.KeyLens != nil:
 		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")
+	case o.Documents != nil:
+		return fail(attn.ErrOption, "Documents is set, want nil: it is for attn.Attend over views")
+	case o.KeyDocuments != nil:
+		return fail(attn.ErrOption, "KeyDocuments is set, want nil: it is for attn.Attend over views")
 	case o.QueryLens != nil:
 		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
 	case !none(&o.Weights):
