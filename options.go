@@ -85,12 +85,12 @@ type Options struct {
 	// a Mask of their elements means, has its bits, and composes with everything; blocks that nobody
 	// sees cost nothing. The zero View is none.
 	Blocks Mask
-	// Documents, for B = 1, holds the lengths of sequences that lie one after the other: they add up to
-	// Lq, and a query sees keys of its own document only. Causal, Window and Slopes count positions
-	// from the document's first query and key, and BottomRight aligns by its lengths. The bits are
-	// those of a call for each document; LSE, Mask, Bias, Blocks and Weights keep the indices of the
-	// whole, and weights of other documents' keys are 0. It is for [Attend] and [Pool.Attend], with an
-	// Offset of 0 and without QueryLens and KeyLens. nil is none.
+	// Documents, for B = 1, holds the lengths of sequences that lie one after the other, 0 included.
+	// They add up to Lq, and a query sees keys of its own document only. Causal, Window and Slopes
+	// count positions from the document's first query and key, and BottomRight aligns by its lengths:
+	// the bits are those of a call for each. LSE, Mask, Bias, Blocks and Weights keep the indices of
+	// the whole, and weights of other documents' keys are 0. It is for [Attend] and [Pool.Attend],
+	// with an Offset of 0 and without QueryLens and KeyLens. nil is none.
 	Documents []int
 	// KeyDocuments holds the numbers of keys of the Documents, which add up to Lk; nil means the
 	// Documents themselves.

@@ -120,8 +120,8 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 	}
 }
 
-// chooseHeads chooses how many key/value heads of a document go together: those that lie beside each
-// other where rows are few, unless workers want less.
+// chooseHeads chooses how many key/value heads of a document go together: where rows are few those
+// that lie beside each other, unless workers want less.
 func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
 	if w.heads = 1; !p.sequences.documents || w.segments > 1 {
 		return
