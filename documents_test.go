@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/guard"
 )
 
 // attendEach is what Documents mean: a call for each document, whose results lie where those of the
@@ -219,6 +222,52 @@ func TestOtherDocumentsDoNotMatter(t *testing.T) {
 			got := p.solve(t, Attend)
 			rows := selection{[]int{0}, upTo(p.q.H), query, lens[spared]}
 			p.same(t, fmt.Sprintf("document %d", spared), rows.of(p, got), rows.of(p, want))
+		}
+	})
+}
+
+// Keys and values of documents that no query is of may lie in memory that cannot be read.
+func TestOtherDocumentsAreNotRead(t *testing.T) {
+	if !guard.Protects() {
+		t.Skip("no memory can be protected here")
+	}
+	const d, hidden = 8, 4096 / 4 / 8 // a page of tokens
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		for range budget(200) {
+			lq, lk := 1+r.IntN(70), 1+r.IntN(200)
+			p := newProblem(r, normal, shape{1, 1, 1 + r.IntN(2), lq, lk, d, d})
+			p.opt = Options{Causal: Causal(r.IntN(3)), Integers: r.IntN(3) == 0}
+			if r.IntN(2) == 0 {
+				p.opt.Window = Window{1 + r.IntN(99), 1 + r.IntN(99)}
+			}
+			want := p.solve(t, Attend)
+			before := r.IntN(2) == 0
+			p.opt.Documents, p.opt.KeyDocuments = []int{lq, 0}, []int{lk, hidden}
+			if before {
+				slices.Reverse(p.opt.Documents)
+				slices.Reverse(p.opt.KeyDocuments)
+			}
+			beside := func(x Tensor) Tensor { // x with a page that cannot be read
+				b, err := guard.New[float32](lk * d)
+				must(t, err)
+				t.Cleanup(b.Free)
+				write, read := b.Back(lk * d)
+				if before {
+					write, read = b.Front(lk * d)
+				}
+				copy(write, x.Data)
+				first := unsafe.Pointer(unsafe.SliceData(read))
+				if before {
+					first = unsafe.Add(first, -4*hidden*d)
+				}
+				return BHLD(unsafe.Slice((*float32)(first), (lk+hidden)*d), 1, 1, lk+hidden, d)
+			}
+			p.k, p.v = beside(p.k), beside(p.v)
+			dst := BHLD(nans(p.q.H*lq*d), 1, p.q.H, lq, d)
+			anyTuning(t, r)
+			must(t, Attend(dst, p.q, p.k, p.v, &p.opt))
+			mustEqualBits(t, "output", dst.Data, want.o)
 		}
 	})
 }
