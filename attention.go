@@ -22,7 +22,7 @@ package attn
 // some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys a share of that for each
 // doubling of their number.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
-	if opt.ofDocuments() {
+	if opt != nil && opt.Documents != nil {
 		return attendDocuments(dst, q, k, v, opt)
 	}
 	p := newPlan(dst, q, k, v, opt)

@@ -43,9 +43,6 @@ func (p *plan) initDocuments(s *sequenceCall, opt *Options) error {
 // checkDocuments makes sure that nothing else says where queries and keys are.
 func (o *Options) checkDocuments() error {
 	switch {
-	case o.Documents == nil:
-		return fail(ErrOption, "KeyDocuments has %d lengths, want nil without Documents",
-			len(o.KeyDocuments))
 	case o.KeyDocuments != nil && len(o.KeyDocuments) != len(o.Documents):
 		return fail(ErrLength, "len(KeyDocuments) is %d, want one for each of %d Documents",
 			len(o.KeyDocuments), len(o.Documents))

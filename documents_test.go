@@ -358,8 +358,11 @@ func TestDocumentsAreForViews(t *testing.T) {
 	s := sequenceOf(t, StoreConfig{KVHeads: 2, HeadDim: 8, ValueDim: 8, Pages: 1})
 	must(t, s.Append(x, x))
 	none := zeros(1, 2, 0, 8)
-	for name, opt := range map[string]*Options{"Documents": {Documents: []int{3}},
-		"KeyDocuments": {KeyDocuments: []int{3}}} {
+	for text, opt := range map[string]*Options{
+		"Documents has 1 lengths, want nil: it is for Attend and Pool.Attend over views": {
+			Documents: []int{3}},
+		"KeyDocuments has 1 lengths, want nil without Documents": {KeyDocuments: []int{3}},
+	} {
 		packed := *opt
 		packed.QueryLens = []int{3}
 		nobody := *opt
@@ -374,8 +377,7 @@ func TestDocumentsAreForViews(t *testing.T) {
 			threeWorkers().AttendSequences(dst, x, []*Sequence{s}, &packed),
 			AttendSequences(none, none, nil, &nobody),
 		} {
-			mustFail(t, fmt.Sprint(name, " ", i), err, ErrOption, name+
-				" has 1 lengths, want nil: it is for Attend and Pool.Attend over views")
+			mustFail(t, fmt.Sprint("call ", i), err, ErrOption, text)
 		}
 	}
 	mustBeUntouched(t, dst)

@@ -57,7 +57,9 @@ func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	from := max(first, c.from)
 	n := min(first+Block, c.keys) - from
 	w.writer.fit(&x.format)
-	w.writer.writeKeys(&x.format, to, from-first, p.k.Data[p.keyAt(c, from):], p.k.SL, n)
-	w.writer.writeValues(&x.format, to, from-first, p.v.Data[p.valueAt(c, from):], p.v.SL, n)
+	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+from):]
+	values := p.v.Data[p.v.offset(c.b, c.kv, c.base+from):]
+	w.writer.writeKeys(&x.format, to, from-first, keys, p.k.SL, n)
+	w.writer.writeValues(&x.format, to, from-first, values, p.v.SL, n)
 	return to
 }

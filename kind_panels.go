@@ -107,7 +107,7 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 		values, _ := p.packed.values(p.packed.data[b.place:])
 		return elements[float32](values)
 	case p.valuesInPlace(c):
-		return p.v.Data[p.valueAt(c, b.first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v
 }

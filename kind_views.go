@@ -10,7 +10,8 @@ func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	from := b.lo / panel * panel // panels begin at multiples of panel
-	packKeys(w.k[from*p.d:], p.k.Data[p.keyAt(c, b.first+from):], p.k.SL, b.hi-from, p.d)
+	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
+	packKeys(w.k[from*p.d:], keys, p.k.SL, b.hi-from, p.d)
 }
 
 func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
@@ -20,7 +21,7 @@ func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 	lo, hi := t.keysOf(b)
 	w.queue.pointer = w.pointer
-	k := p.k.Data[p.keyAt(c, b.first+lo):]
+	k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
 	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 }
 
@@ -34,7 +35,7 @@ func (viewKind) layout(w *scratch, p *plan, c *chunk) {
 func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	w.hintValues(p, c, b)
 	if !p.valuesInPlace(c) {
-		from := p.v.Data[p.valueAt(c, b.first+b.lo):]
+		from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
 		packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 	}
 }

@@ -272,12 +272,6 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// keyAt is where key j of the chunk's batch entry, or document, begins in views.
-func (p *plan) keyAt(c *chunk, j int) int { return p.k.offset(c.b, c.kv, c.base+j) }
-
-// valueAt is keyAt for values.
-func (p *plan) valueAt(c *chunk, j int) int { return p.v.offset(c.b, c.kv, c.base+j) }
-
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
 // entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
 func (p *plan) findBlocks(c *chunk, j int, at []int) {

@@ -40,6 +40,7 @@ type workItem struct {
 	heads            int // key/value heads of a chunk
 	segment          int // the first segment that rows see, and
 	segments         int // into how many the keys are divided, 1 if they are whole
+	chunks           int // their number
 	chunk, unit      int // the first chunk, and the first unit
 	state            int // where the states of its segments are,
 	stateSize        int // and how large each is

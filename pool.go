@@ -306,8 +306,8 @@ func (j *job) scheduleSequences(workers int) {
 	size := 0
 	for i := range p.sequences.items {
 		w := &p.sequences.items[i]
-		j.units += p.chunksOf(w) * w.segments
-		for chunk := range p.chunksOf(w) {
+		j.units += w.chunks * w.segments
+		for chunk := range w.chunks {
 			j.left[w.chunk+chunk] = int32(w.segments)
 		}
 		if w.segments > 1 {

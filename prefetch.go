@@ -55,13 +55,14 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 	if p.packed != nil || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
-		runs = append(runs, prefetchRunOf(p.k.Data, p.keyAt(c, first), p.k.SL, keys, p.k.D))
+		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
 	}
 	if c.rows > p.values.pagedRows {
 		values := min(n, tuned.PrefetchBytes()/4/p.v.D)
-		runs = append(runs, prefetchRunOf(p.v.Data, p.valueAt(c, first), p.v.SL, values, p.v.D))
+		runs = append(runs, prefetchRunOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, values, p.v.D))
 	}
 	return runs
 }

@@ -35,7 +35,9 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	for i := range s.items {
 		w := &s.items[i]
 		p.divideKeys(t, w, target, &states)
-		p.chooseHeads(t, w, rows, target)
+		if w.heads, w.chunks = 1, p.kvHeads; s.documents && w.segments == 1 {
+			p.chooseHeads(t, w, rows, target)
+		}
 		largest = max(largest, w.heads*w.rows)
 	}
 	p.chunkRows = largest
@@ -46,8 +48,8 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	for i := range s.items {
 		w := &s.items[i]
 		w.chunk, w.unit = p.chunks, units
-		p.chunks += p.chunksOf(w)
-		units += p.chunksOf(w) * w.segments
+		p.chunks += w.chunks
+		units += w.chunks * w.segments
 	}
 	p.decideReads(t)
 }
@@ -123,19 +125,14 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 // chooseHeads chooses how many key/value heads of a document go together: where rows are few those
 // that lie beside each other, unless workers want less.
 func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
-	if w.heads = 1; !p.sequences.documents || w.segments > 1 {
-		return
-	}
 	p.chunkRows = w.rows
 	w.heads = p.headsBeside(t, maxRows)
 	if float64(w.heads)*w.cost > target {
 		w.heads = max(1, int(target/w.cost))
 	}
+	w.chunks = parts(p.kvHeads, w.heads)
 	w.cost *= float64(w.heads)
 }
-
-// chunksOf is the number of an item's chunks.
-func (p *plan) chunksOf(w *workItem) int { return parts(p.kvHeads, w.heads) }
 
 // divideKeys divides the keys of an item into segments if it is more work than the target, and
 // there is memory for their states.

@@ -143,7 +143,8 @@ func (p *plan) initOptions(opt *Options) error {
 	if p.sinks != nil && len(p.sinks) != p.heads {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
 	}
-	if opt.ofDocuments() && (p.sequences == nil || !p.sequences.documents) {
+	if (opt.Documents != nil || opt.KeyDocuments != nil) &&
+		(p.sequences == nil || !p.sequences.documents) {
 		return errDocuments(opt)
 	}
 	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
@@ -357,12 +358,7 @@ func apart(a, b *Tensor) bool {
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Bias.none() && o.Weights.none() &&
 		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil &&
-		!o.ofDocuments()
-}
-
-// ofDocuments reports whether the call is over documents.
-func (o *Options) ofDocuments() bool {
-	return o != nil && (o.Documents != nil || o.KeyDocuments != nil)
+		o.Documents == nil && o.KeyDocuments == nil
 }
 
 // compact reports that a view has elements of which none repeats, that nothing in its size

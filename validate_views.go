@@ -302,12 +302,12 @@ func checkOutputs(k, v *Tensor) error {
 }
 
 func errDocuments(opt *Options) error {
-	name, lens := "Documents", opt.Documents
-	if lens == nil {
-		name, lens = "KeyDocuments", opt.KeyDocuments
+	if opt.Documents == nil {
+		return fail(ErrOption, "KeyDocuments has %d lengths, want nil without Documents",
+			len(opt.KeyDocuments))
 	}
-	return fail(ErrOption, "%s has %d lengths, want nil: it is for Attend and Pool.Attend over views",
-		name, len(lens))
+	return fail(ErrOption, "Documents has %d lengths, want nil: it is for Attend and Pool.Attend over "+
+		"views", len(opt.Documents))
 }
 
 func errKeyLens(opt *Options) error {

@@ -101,9 +101,9 @@ func (e *encoder) multiply(dst, x []float32, by *folder.Linear) {
 	}
 }
 
-// attend lets the tokens of each text see each other: texts are documents of one call. Q, K and V are
-// columns of the rows that one product made, and the outputs of the heads are written side by side:
-// nothing is transposed.
+// attend lets the tokens of each text see each other: texts are documents of one call. Q, K and V
+// are columns of the rows that one product made, and the outputs of the heads are written side by
+// side: nothing is transposed.
 func (e *encoder) attend() {
 	d := e.Hidden / e.Heads
 	columns := func(i int) attn.Tensor {
