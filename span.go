@@ -99,7 +99,7 @@ func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
-	if b.looked = false; p.looks() && !w.look(p, c, b) {
+	if b.looked = false; p.looksAt(b.equal) && !w.look(p, c, b) {
 		if st.overwrite {
 			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
 		}
