@@ -137,15 +137,14 @@ func (p *plan) readsBits(c *chunk, equal bool) bool {
 func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
 
 // pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
+func (p *plan) pairwise() bool { return p.looks(true) || p.bias.Data != nil }
 
 // looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
-
-// looksAt is looks for keys of one block, which every row sees by position if equal: those a tree
-// does not hide.
-func (p *plan) looksAt(equal bool) bool { return p.looks() || p.parents != nil && !equal }
+// it is looked at before anything else of the block is read. A tree hides only keys that rows do not
+// all see by position: equal says that they do.
+func (p *plan) looks(equal bool) bool {
+	return p.mask.Data != nil || p.blocked.Data != nil || p.parents != nil && !equal
+}
 
 // plainScores reports whether scores are products and nothing more.
 func (p *plan) plainScores() bool {

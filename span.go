@@ -23,7 +23,7 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 	var s span
 	var h chunk
 	for lo < hi {
-		if p.looks() {
+		if p.looks(true) {
 			if lo = p.skipHidden(c, lo, hi); lo == hi {
 				break
 			}
@@ -51,7 +51,7 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	s.first, s.blocks, s.step = lo/Block*Block, 1, Block
 	s.lo, s.hi = lo-s.first, min(hi-s.first, Block)
 	all := min(hi, c.allHi) // to here every row sees the keys
-	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal || p.looks() {
+	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal || p.looks(true) {
 		return s.first + s.hi
 	}
 	switch {
@@ -99,7 +99,7 @@ func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
 
 // addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
-	if b.looked = false; p.looksAt(b.equal) && !w.look(p, c, b) {
+	if b.looked = false; p.looks(b.equal) && !w.look(p, c, b) {
 		if st.overwrite {
 			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
 		}
