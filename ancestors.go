@@ -101,25 +101,25 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
 	if own > -Block {
 		a.hold(p, c, own>>6)
 	}
-	for r := 0; r < len(seen); {
-		i := (c.row+r)/p.group - c.query
+	first := c.row / p.group
+	for i, r := 0, 0; r < len(seen); i++ {
 		keys := before
 		if own > -Block {
-			keys |= a.ownKeys(a.first-c.query, i, own)
+			keys |= a.ownKeys(i, own)
 		}
 		if p.along >= 0 {
-			keys = a.window(a.tree[c.query:], keys, before, i, own, p.along)
+			keys = a.window(a.tree[c.query:], keys, before, first+i-c.query, own, p.along)
 		}
-		for end := min(len(seen), (c.query+i+1)*p.group-c.row); r < end; r++ {
+		for end := min(len(seen), (first+i+1)*p.group-c.row); r < end; r++ {
 			seen[r] &= keys
 		}
 	}
 }
 
-// ownKeys is what query i of an entry sees of a block that begins with one of the own tokens, or
-// before them. The first query that is known is given, too, as the entry counts.
-func (a *ancestors) ownKeys(first, i, own int) uint64 {
-	seen, shift := a.seen[(i-first)*a.words+own>>6-a.low:], own&(Block-1)
+// ownKeys is what the i-th query of the chunk sees of a block that begins with one of the own
+// tokens, or before them.
+func (a *ancestors) ownKeys(i, own int) uint64 {
+	seen, shift := a.seen[i*a.words+own>>6-a.low:], own&(Block-1)
 	return seen[0]>>shift | seen[1]<<(Block-shift)
 }
 

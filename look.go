@@ -56,7 +56,7 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	}
 	seen, whole := w.seen[:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	for r := range seen {
-		if seen[r] = whole; !b.equal {
+		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
 			lo, hi := b.keyRange(p, c, r)
 			seen[r] = lowBits(hi) &^ lowBits(lo)
 		}
