@@ -26,7 +26,7 @@ type scratch struct {
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
 	scanned    bool          // finite is known
