@@ -258,11 +258,11 @@ func benchmarkPasses(b *testing.B, d int) {
 		}},
 		{"softmax", rows * Block, "Gelem/s", func() {
 			copy(s, scores)
-			softmax(s, m, l, alpha, rows, f32.Log2E)
+			softmax(s, m, l, alpha, nil, rows, f32.Log2E)
 		}},
 		{"softmax_masked", rows * Block, "Gelem/s", func() {
 			copy(s, scores)
-			softmaxMasked(s, m, l, alpha, visible, rows, f32.Log2E)
+			softmax(s, m, l, alpha, visible, rows, f32.Log2E)
 		}},
 		{"accumulate", float64(products * d), "GFLOP/s", func() {
 			accumulate(o, scores, v, alpha, rows, d, Block, &layout)

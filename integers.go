@@ -172,12 +172,3 @@ func (x *int8Blocks) forget(b, kv int) {
 	x.b, x.kv, x.last = b, kv, -1
 	clear(x.kept)
 }
-
-// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
-func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
-	every bool) (masked bool) {
-	if every {
-		visible = nil
-	}
-	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
-}

@@ -229,41 +229,35 @@ func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQue
 	}
 }
 
-func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
+// softmax with a nil visible is for rows that see all keys of a block.
+func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
 	operand.Updates(s, rows*Block)
 	operand.Updates(m, rows)
 	operand.Updates(l, rows)
 	operand.Writes(alpha, rows)
-	if !tuned.ISA.SIMD() {
+	if visible != nil {
+		operand.Reads(visible, rows)
+	}
+	switch every := visible == nil; {
+	case !tuned.ISA.SIMD() && every:
 		return softmaxGeneric(s, m, l, alpha, rows, c)
-	}
-	for r := 0; r < rows; r += softmaxRows {
-		n := min(softmaxRows, rows-r)
-		if chooseKernels(n, 0, 0).softmax16 {
-			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
-		} else {
-			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
-		}
-	}
-	return masked
-}
-
-func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
-	operand.Updates(s, rows*Block)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.Writes(alpha, rows)
-	operand.Reads(visible, rows)
-	if !tuned.ISA.SIMD() {
+	case !tuned.ISA.SIMD():
 		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
+	none := false
 	for r := 0; r < rows; r += softmaxRows {
-		n := min(softmaxRows, rows-r)
-		if tuned.ISA.Lanes16() {
-			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
-		} else {
-			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
+		n, s, m, l, alpha := min(softmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
+		switch {
+		case visible == nil && chooseKernels(n, 0, 0).softmax16:
+			none = softmaxAVX512(s, m, l, alpha, n, c)
+		case visible == nil:
+			none = softmaxSIMD(s, m, l, alpha, n, c)
+		case tuned.ISA.Lanes16():
+			none = softmaxMaskedAVX512(s, m, l, alpha, &visible[r], n, c)
+		default:
+			none = softmaxMaskedSIMD(s, m, l, alpha, &visible[r], n, c)
 		}
+		masked = masked || none
 	}
 	return masked
 }
@@ -661,7 +655,7 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 	}
 	if fused < rows {
 		s, m, l, alpha = s[fused*Block:], m[fused:], l[fused:], alpha[fused:]
-		masked = softmax(s, m, l, alpha, rows-fused, c) || masked
+		masked = softmax(s, m, l, alpha, nil, rows-fused, c) || masked
 		accumulate(o[fused*oStride:], s, v, alpha, rows-fused, oStride, Block, b)
 	}
 	return masked

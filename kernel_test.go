@@ -84,7 +84,7 @@ var kernelTests = []kernelTest{
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()
-		masked := softmax(s, m, l, alpha, n[0], unit)
+		masked := softmax(s, m, l, alpha, nil, n[0], unit)
 		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0], unit))
 	}},
 	{"softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial, n []int) {
@@ -104,7 +104,7 @@ var kernelTests = []kernelTest{
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()
-		masked := softmaxMasked(s, m, l, alpha, visible, n[0], unit)
+		masked := softmax(s, m, l, alpha, visible, n[0], unit)
 		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0],
 			unit))
 	}},
@@ -469,7 +469,7 @@ func TestSoftmaxSpread(t *testing.T) {
 		}
 		copy(want, s)
 		m, l, alpha, mWant, lWant, alphaWant := state(), state(), state(), state(), state(), state()
-		softmax(s, m, l, alpha, minTileRows, f32.Log2E)
+		softmax(s, m, l, alpha, nil, minTileRows, f32.Log2E)
 		softmaxGeneric(want, mWant, lWant, alphaWant, minTileRows, f32.Log2E)
 		for _, pair := range [][2][]float32{{s, want}, {m, mWant}, {l, lWant}, {alpha, alphaWant}} {
 			if i := firstDifference(pair[0], pair[1]); i >= 0 {
@@ -490,7 +490,7 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 			m, l, alpha, lWant, alphaWant := state(), state(), state(), state(), state()
 			m[nan] = math.Float32frombits(0x7fc00000 | uint32(far%2)<<31)
 			want, mWant := slices.Clone(s), slices.Clone(m)
-			softmax(s, m, l, alpha, minTileRows, f32.Log2E)
+			softmax(s, m, l, alpha, nil, minTileRows, f32.Log2E)
 			softmaxGeneric(want, mWant, lWant, alphaWant, minTileRows, f32.Log2E)
 			if i := firstDifference(s, want); i >= 0 {
 				t.Fatalf("m is NaN in row %d, scores are far apart in row %d: weight %d of row %d is %v, "+

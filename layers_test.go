@@ -71,8 +71,7 @@ func TestLayers(t *testing.T) {
 
 // kindReaders are the files, beside the kinds' own, that name a kind of keys or values: the list of
 // kinds, what chooses among them, and what treats one apart.
-var kindReaders = []string{"kind.go", "plan.go", "prefetch.go", "schedule.go", "scratch.go",
-	"tile.go"}
+var kindReaders = []string{"kind.go", "plan.go", "schedule.go", "scratch.go", "tile.go"}
 
 // TestKindsAreNamedInFewFiles keeps the loop free of kinds, so that a new one is one file, a line
 // in plan.go, its choice in schedule.go, and a line in each switch of kind.go.

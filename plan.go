@@ -73,7 +73,9 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	full        bool // scores are products and nothing more: full blocks go from kernel to kernel
+	plain       bool // scores are products and nothing more
+	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
 }
@@ -109,42 +111,8 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
-// keysInPlace reports whether the chunk's rows read keys in rows.
-func (p *plan) keysInPlace(c *chunk) bool {
-	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
-}
-
-// valuesInPlace reports whether the chunk's rows read values in rows.
-func (p *plan) valuesInPlace(c *chunk) bool {
-	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
-}
-
-// readsBits reports whether the chunk's rows, which see the same keys if equal, read elements of
-// fewer bits than float32, or integers, or values as they are transposed.
-func (p *plan) readsBits(c *chunk, equal bool) bool {
-	switch {
-	case p.keyKind == kindIntegers:
-		return true
-	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
-		return true
-	}
-	return p.keyKind == kindBits && equal && c.rows <= p.typedRows
-}
-
-// scaledValues reports whether values have scales.
-func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
-
 // pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
-
-// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
-
-// plainScores reports whether scores are products and nothing more.
-func (p *plan) plainScores() bool {
-	return !p.natural && !p.pairwise()
-}
+func (p *plan) pairwise() bool { return p.looks || p.bias.Data != nil }
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {

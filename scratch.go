@@ -29,6 +29,7 @@ type scratch struct {
 	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -51,7 +52,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
