@@ -119,7 +119,7 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = factorOf(unit)
+		_, w.factors[row] = (&units{all: unit}).of(row)
 	}
 }
 

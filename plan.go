@@ -153,19 +153,6 @@ type chunk struct {
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
 }
 
-// head makes h the part of the chunk that is its i-th head's, if there are several, and returns it.
-func (c *chunk) head(i int, h *chunk) *chunk {
-	if c.heads == 1 {
-		return c // a copy would cost small calls a few per cent
-	}
-	*h = *c
-	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
-	return h
-}
-
-// allRows is the number of rows in scratch.
-func (c *chunk) allRows() int { return c.heads * c.rows }
-
 // countChunks notes how many chunks the call has.
 func (p *plan) countChunks() int {
 	p.chunksOfHeads = p.kvHeads // divisions cost small calls a few per cent

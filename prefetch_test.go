@@ -176,7 +176,7 @@ func (p *plan) countPaged(x *Tensor) []int {
 		p.chunk(i, &c)
 		for first := 0; first < x.L; first += Block {
 			for g := range c.heads {
-				h := *c.head(g, new(chunk))
+				h := *new(scratch).head(&c, g, new(chunk))
 				at := &p.keys
 				if x == &p.v {
 					at = &p.values
@@ -223,7 +223,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		for first := 0; first < keys; first += Block {
 			for end := p.step; end <= Block; end += p.step {
 				for g := range heads {
-					h := *c.head(g, new(chunk))
+					h := *new(scratch).head(&c, g, new(chunk))
 					b := part{first: first, lo: end - p.step, hi: end}
 					p.countStep(prefetched, p.pointerOf(&p.keys, &p.k, &h, &b))
 					p.countStep(prefetched, p.pointerOf(&p.values, &p.v, &h, &b))

@@ -33,14 +33,14 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 			w.addSpan(p, c, st, &s)
 		} else {
 			for g := range c.heads {
-				w.addSpan(p, c.head(g, &h), st, &s)
+				w.addSpan(p, w.head(c, g, &h), st, &s)
 			}
 		}
 		st.overwrite = false
 		lo = end
 	}
 	if st.overwrite { // nobody sees any of the keys
-		clear(st.o[c.at*p.oStride:][:c.allRows()*p.oStride])
+		clear(st.o[c.at*p.oStride:][:c.heads*c.rows*p.oStride])
 		st.overwrite = false
 	}
 }
@@ -149,7 +149,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		for key := 0; key < Block; key += s.step {
 			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
 			for g := range c.heads {
-				head := c.head(g, &h)
+				head := w.head(c, g, &h)
 				w.keys(p, head, &b)
 				w.score(p, head, &b, &t, (i*c.heads+g)*c.rows)
 			}
@@ -174,10 +174,10 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	var h chunk
 	masked := false
 	if p.plain { // rows of all heads follow each other
-		masked = softmax(w.s, st.m, st.l, w.alpha, nil, c.allRows(), p.c)
+		masked = softmax(w.s, st.m, st.l, w.alpha, nil, c.heads*c.rows, p.c)
 	} else {
 		for g := range c.heads {
-			head := c.head(g, &h)
+			head := w.head(c, g, &h)
 			var visible []uint64
 			if !w.optionScores(p, head, &part{first: s.first}, t, g*c.rows) {
 				visible = w.visible[g*c.rows:]
@@ -188,12 +188,12 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	for key := 0; key < Block; key += s.step {
 		b := part{first: s.first, lo: key, hi: key + s.step, equal: true}
 		for g := range c.heads {
-			head := c.head(g, &h)
+			head := w.head(c, g, &h)
 			w.values(p, head, &b)
 			w.accumulate(p, head, st, &b, t, g*c.rows)
 		}
 	}
 	if masked {
-		clearMasked(st.m, st.o, c.allRows(), p.oStride)
+		clearMasked(st.m, st.o, c.heads*c.rows, p.oStride)
 	}
 }
