@@ -53,7 +53,8 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 // beginSchedule begins with what does not depend on how the call is divided.
 func (p *plan) beginSchedule(t *tuning.Row, workers int) {
 	p.schedule = schedule{workers: workers, segments: 1, tileRows: t.TileRows, blocks: 1, step: Block,
-		oStride: roundUp(p.dv, panel)}
+		oStride: roundUp(p.dv, panel), looks: p.mask.Data != nil || p.blocked.Data != nil}
+	p.plain = !p.natural && !p.pairwise()
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
@@ -178,7 +179,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	switch {
 	case p.integers:
 		p.queriesInPlace = false
-		if p.packed != nil && p.plainScores() {
+		if p.packed != nil && p.plain {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 		return
@@ -227,11 +228,11 @@ func (p *plan) decidePacked(t *tuning.Row) {
 	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
 	p.full = p.fullKernels(t) && !p.packed.scaled
 	switch {
-	case p.packed.format == F32 && p.plainScores() && (p.full || p.packed.valuesInKeys):
+	case p.packed.format == F32 && p.plain && (p.full || p.packed.valuesInKeys):
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	case p.packed.format != F32 && !p.pairwise():
 		p.typedRows = maxTypedRows
-		if p.plainScores() {
+		if p.plain {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 	}

@@ -26,9 +26,10 @@ type scratch struct {
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -52,7 +53,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
@@ -98,4 +99,27 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// parts is the number of a chunk's heads, or if it is of several sequences, of these: each has its
+// queries and outputs.
+func (w *scratch) parts(c *chunk) int {
+	if c.prefixes {
+		return len(w.prefix)
+	}
+	return c.heads
+}
+
+// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
+// itself.
+func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
+	switch {
+	case c.prefixes:
+		return &w.prefix[i].chunk
+	case c.heads == 1:
+		return c // a copy would cost small calls a few per cent
+	}
+	*h = *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
 }
