@@ -51,7 +51,7 @@ func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 
 func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
-	if p.pairwise() {
+	if p.pairwise {
 		w.prefetchPairs(p, c, b, t)
 	}
 	k, from := w.floatKeys(p, b), lo/panel*panel
@@ -143,8 +143,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		values, _ := p.packed.values(p.packed.data[b.place:])
-		return elements[float32](values)
+		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}

@@ -39,6 +39,8 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
+	given bool // some of them
+
 	mask    Mask // Data is nil if there is none
 	blocked Mask // Options.Blocks, likewise
 	bias    Tensor
@@ -64,6 +66,7 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
+	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
 	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
@@ -73,6 +76,7 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
+	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
 	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
@@ -110,9 +114,6 @@ func (p placement) String() string {
 	return fmt.Sprintf("{in place up to %d rows, paged up to %d, shared %t}",
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
-
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks || p.bias.Data != nil }
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {

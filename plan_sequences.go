@@ -13,9 +13,8 @@ type sequenceCall struct {
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
 
-	longest   int     // queries of a sequence
-	blockRows int     // blocks of queries, each sequence's counted for itself
-	bytes     float64 // of all keys and values that are read, if nothing is shared
+	longest   int // queries of a sequence
+	blockRows int // blocks of queries, each sequence's counted for itself
 }
 
 // callSequence is one sequence of a call.

@@ -145,10 +145,10 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	rows, layout := c.rows, &w.layout
 	layout.keys = b.hi
 	block := p.packed.data[b.place:][:p.packed.block]
-	keys, keyScales := p.packed.keys(block)
+	keys, keyScales := p.packed.split(block[:p.packed.keyBytes])
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
-		values, valueScales = p.packed.values(block)
+		values, valueScales = p.packed.split(block[p.packed.keyBytes:])
 	}
 	switch p.keyKind {
 	case kindPanels:

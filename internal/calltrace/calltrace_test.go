@@ -65,12 +65,12 @@ var ways = []struct {
 	call             string
 	functions, files int
 }{
-	{"prefill", 91, 21},
-	{"prefill, causal", 114, 22},
-	{"decode, F32 cache", 103, 19},
-	{"decode, I8 cache", 116, 20},
-	{"decode, BLHD views", 120, 21},
-	{"AttendSequences", 118, 22},
+	{"prefill", 67, 17},
+	{"prefill, causal", 89, 18},
+	{"decode, F32 cache", 75, 16},
+	{"decode, I8 cache", 80, 19},
+	{"decode, BLHD views", 86, 17},
+	{"AttendSequences", 93, 19},
 }
 
 // TestRun compiles the package with instruments and traces the calls.
