@@ -147,7 +147,7 @@ type chunk struct {
 	blockRow  int // and its first block of queries in Options.Blocks
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
-	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
+	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
@@ -247,9 +247,6 @@ type tile struct {
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
-
-// keysOf is the keys of a part that some row of the tile sees.
-func (t *tile) keysOf(b *part) (lo, hi int) { return max(t.lo, b.lo), min(t.hi, b.hi) }
 
 // diagonalRows rows go together where the rows of a block see different keys: as many as a panel
 // has keys, so that a causal diagonal goes through corners of panels.

@@ -96,7 +96,7 @@ func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 		return group
 	}
 	group = group[:0]
-	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, prefixes: true, apart: true}
+	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, together: w.sequences, apart: true}
 	for _, n := range s.order[w.first:][:w.sequences] {
 		x := &s.sequences[n]
 		group = append(group, prefixRows{shared: x.shared})
