@@ -9,7 +9,10 @@ func attendDocuments(dst, q, k, v Tensor, opt *Options) error {
 	err := p.initDocuments(&w.call, opt)
 	if err == nil && !p.dst.empty() {
 		p.decideSequences(&tuned, 1)
-		w.attend(&p)
+		w.fit(&p)
+		for i := range p.chunks {
+			w.attendChunk(&p, i, i+1)
+		}
 	}
 	w.call.drop()
 	scratches.Put(w)
@@ -51,6 +54,8 @@ func (o *Options) checkDocuments() error {
 			o.Offset)
 	case o.QueryLens != nil:
 		return fail(ErrOption, "QueryLens has %d lengths, want nil with Documents", len(o.QueryLens))
+	case o.Tree != nil:
+		return fail(ErrOption, "Tree has %d parents, want nil with Documents", len(o.Tree))
 	case o.KeyLens != nil:
 		return fail(ErrOption, "KeyLens has %d lengths, want nil with Documents", len(o.KeyLens))
 	}

@@ -326,6 +326,8 @@ func TestDocumentsErrors(t *testing.T) {
 			"Offset is 3, want 0 with Documents: positions are those of each"},
 		{"QueryLens", x(10), Options{Documents: []int{10}, QueryLens: []int{10}}, ErrOption,
 			"QueryLens has 1 lengths, want nil with Documents"},
+		{"Tree", x(10), Options{Documents: []int{10}, Tree: make([]int, 10)}, ErrOption,
+			"Tree has 10 parents, want nil with Documents"},
 		{"KeyLens", x(10), Options{Documents: []int{10}, KeyLens: []int{10}}, ErrOption,
 			"KeyLens has 1 lengths, want nil with Documents"},
 		{"batch", two, Options{Documents: []int{10}}, ErrShape, "k.B is 2, want 1 with Documents"},
