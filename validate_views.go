@@ -306,8 +306,8 @@ func errDocuments(opt *Options) error {
 		return fail(ErrOption, "KeyDocuments has %d lengths, want nil without Documents",
 			len(opt.KeyDocuments))
 	}
-	return fail(ErrOption, "Documents has %d lengths, want nil: it is for Attend and Pool.Attend over "+
-		"views", len(opt.Documents))
+	return fail(ErrOption, "Documents has %d lengths, want nil: it is for Attend and Pool.Attend "+
+		"over views", len(opt.Documents))
 }
 
 func errKeyLens(opt *Options) error {
