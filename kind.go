@@ -13,6 +13,9 @@ package attn
 
 // keys makes what score reads of the keys of a part.
 func (w *scratch) keys(p *plan, c *chunk, b *part) {
+	if p.listed() {
+		w.gather(p, c, b) // and the values
+	}
 	switch p.keyKind {
 	case kindViews:
 		viewKind{}.keys(w, p, c, b)
@@ -87,7 +90,7 @@ func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
 	case p.valueKind == kindIntegers:
 		return integerKind{}.scales(w, p, c, b)
 	case p.packed != nil && p.packed.scaled:
-		return bitKind{}.scales(p, b)
+		return bitKind{}.scales(w, p, b)
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, p.packed.data[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
+	widen(p.packed.format, w.k, w.block(p, b)[:p.packed.keyBytes], p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
-	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	keys, scales := p.packed.keys(w.block(p, b))
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
@@ -51,17 +51,17 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(w.block(p, b))
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.format, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
-func (bitKind) scales(p *plan, b *part) (scales []float32) {
+func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 	if p.packed.valuesInKeys {
-		_, scales = p.packed.keys(p.packed.data[b.place:])
+		_, scales = p.packed.keys(w.block(p, b))
 	} else {
-		_, scales = p.packed.values(p.packed.data[b.place:])
+		_, scales = p.packed.values(w.block(p, b))
 	}
 	return scales
 }
@@ -71,7 +71,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(w.block(p, b))
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 

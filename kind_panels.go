@@ -94,7 +94,7 @@ func (w *scratch) scan(b *part, v []float32) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+		return elements[float32](w.block(p, b)[:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -104,7 +104,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		values, _ := p.packed.values(p.packed.data[b.place:])
+		values, _ := p.packed.values(w.block(p, b))
 		return elements[float32](values)
 	case p.valuesInPlace(c):
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]

@@ -5,6 +5,9 @@ package attn
 type viewKind struct{}
 
 func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+	if p.listed() {
+		return // they are gathered
+	}
 	w.hintKeys(p, c, b)
 	if p.keysInPlace(c) {
 		return
@@ -32,6 +35,9 @@ func (viewKind) layout(w *scratch, p *plan, c *chunk) {
 }
 
 func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	if p.listed() {
+		return
+	}
 	w.hintValues(p, c, b)
 	if !p.valuesInPlace(c) {
 		from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]

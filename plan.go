@@ -39,8 +39,9 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
-	mask    Mask // Data is nil if there is none
-	blocked Mask // Options.Blocks, likewise
+	mask    Mask        // Data is nil if there is none
+	blocked Mask        // Options.Blocks, likewise
+	lists   View[int32] // Options.Keys; L is 0 if there is none
 	bias    Tensor
 	weights Tensor
 	slopes  []float32
@@ -177,6 +178,8 @@ type chunk struct {
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 
+	list, listed int // where the list of the rows is, and how many keys it has (lists.go)
+
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
 	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
@@ -241,11 +244,19 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 }
 
 // firstSegment is the first segment of keys that have not all been dropped.
-func (p *plan) firstSegment() int { return p.first / Segment }
+func (p *plan) firstSegment() int {
+	if p.listed() {
+		return 0
+	}
+	return p.first / Segment
+}
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
 func (p *plan) bound(c *chunk) {
+	if p.listed() {
+		p.findList(c)
+	}
 	_, first := p.locate(c.kv, c.row)
 	_, last := p.locate(c.kv, c.row+c.rows-1)
 	c.lo, c.allHi = p.keyRange(c, first)
@@ -268,7 +279,10 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	if p.left >= 0 {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
-	return lo, max(lo, hi)
+	if hi = max(lo, hi); p.listed() {
+		return p.listRange(c, lo, hi)
+	}
+	return lo, hi
 }
 
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
@@ -285,6 +299,9 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) {
 
 // placeOf is where the block of a cache or store begins that has key j.
 func (p *plan) placeOf(c *chunk, j int) int {
+	if p.listed() {
+		return 0 // it is gathered
+	}
 	var at [1]int
 	p.findBlocks(c, j, at[:])
 	return at[0]

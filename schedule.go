@@ -79,6 +79,9 @@ func (p *plan) decideChunks(t *tuning.Row) {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
+	if p.listed() {
+		p.chunkRows = p.alignRows(p.chunkRows)
+	}
 	p.headsPerChunk = p.headsBeside(t, rows)
 	p.countChunks()
 }
@@ -89,7 +92,7 @@ func (p *plan) decideChunks(t *tuning.Row) {
 // translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.integers || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.packed != nil || p.integers || p.listed() || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
@@ -127,6 +130,10 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
+	if p.listed() {
+		p.partitionLists(workers)
+		return
+	}
 	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
@@ -153,6 +160,19 @@ func (p *plan) partition(workers int) {
 	}
 }
 
+// partitionLists is partition where rows have lists: they share what is gathered, so they are apart
+// only where workers would have nothing to do.
+func (p *plan) partitionLists(workers int) {
+	segments := parts(p.lists.D, Segment)
+	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
+		p.segments = segments
+	}
+	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {
+		p.chunkRows /= 2
+		p.countChunks()
+	}
+}
+
 // holdsSegments reports whether there is memory for so many states of each chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
@@ -169,6 +189,10 @@ func (p *plan) stateSize() int {
 func (p *plan) decideReads(t *tuning.Row) {
 	p.decideKinds()
 	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
+	if p.listed() {
+		p.decideGathered(t)
+		return
+	}
 	if p.inOrder = t.InOrder(p.tokenBytes()); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}
@@ -234,6 +258,20 @@ func (p *plan) decidePacked(t *tuning.Row) {
 		if p.plainScores() {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
+	}
+}
+
+// decideGathered says how what is gathered is read: in the same way by few rows as by many, since
+// it is in the cache.
+func (p *plan) decideGathered(t *tuning.Row) {
+	switch {
+	case p.integers:
+		p.queriesInPlace = false
+	case p.packed != nil:
+		p.decidePacked(t)
+		p.blocks, p.spanRows = 1, 0
+	default:
+		p.full = p.fullKernels(t)
 	}
 }
 
@@ -314,6 +352,9 @@ func (p *plan) keyBytes() float64 {
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
 // bytes of keys and values. The first shared keys are read for other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
+	if p.listed() {
+		return p.listWork(c)
+	}
 	first := c.row / p.group
 	queries := (c.row+c.rows-1)/p.group - first + 1
 	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.

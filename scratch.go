@@ -36,6 +36,7 @@ type scratch struct {
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
 	ints       intScratch    // of calls in integers
+	gathered   gatherScratch // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
 }
@@ -63,6 +64,9 @@ func (w *scratch) fit(p *plan) {
 		f.oStride < want.oStride || !f.packs && want.packs ||
 		!f.ints && want.ints {
 		w.grow(p, want)
+	}
+	if p.listed() {
+		w.gathered.fit(p)
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)

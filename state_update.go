@@ -141,6 +141,9 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 // initUpdate validates the arguments of an Update of a state but for its keys.
 func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 	p.update = true
+	if opt != nil && !opt.Keys.none() {
+		return fail(ErrOption, "Keys are set in an Update, want none: a State sees all keys of its chunks")
+	}
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}

@@ -27,7 +27,9 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
-	if p.slopes != nil {
+	if p.slopes != nil && p.listed() {
+		w.addListSlopes(p, c, first, t, at)
+	} else if p.slopes != nil {
 		w.addSlopes(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)
@@ -56,9 +58,8 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 			u = 1
 		}
 		if p.bias.Data != nil {
-			h, i := p.locate(c.kv, row)
-			from := p.bias.offset(c.b, h, i) + first + t.lo
-			every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+			bias := w.biasOf(p, c, row, first, t.lo, t.hi)
+			every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
@@ -90,6 +91,9 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 // addBias adds the bias to the tile's scores and takes the keys that it masks
 // out of w.visible. It returns the keys that are left in every row.
 func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
+	if p.listed() {
+		return w.addListBias(p, c, first, t, at, u)
+	}
 	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
