@@ -71,8 +71,9 @@ func (w *scratch) gatherIntegers(p *plan, c *chunk, b *part, list []int32) {
 	w.writer.writeValues(x, to, b.lo, w.gatherRows(&p.v, c, list, 0), p.dv, len(list))
 }
 
-// gatherTokens copies tokens of a cache or store, four at a time, so that memory brings those of
-// four places side by side. What completes the first four and the last is one of the others again.
+// gatherTokens copies tokens of a cache or store, some at a time, so that memory brings those of
+// several places side by side. What completes the first ones and the last is one of the others
+// again.
 func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 	to := w.block(p, b)
 	var from [together]token
@@ -88,7 +89,7 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 }
 
 // together is how many tokens are copied at a time.
-const together = 4
+const together = panel / 2
 
 // token is where a token of a cache or store is: its block, and which one it is of that.
 type token struct {
@@ -140,11 +141,13 @@ func copyLanes[T uint16 | uint32](dst []byte, j, d int, from *[together][]byte,
 	at *[together]token) {
 	n := (d-1)*panel + 1
 	lane := func(i int) []T { return elements[T](from[i])[at[i].at/panel*panel*d+at[i].at%panel:][:n] }
-	a, b, c, e := lane(0), lane(1), lane(2), lane(3)
+	x0, x1, x2, x3 := lane(0), lane(1), lane(2), lane(3)
+	x4, x5, x6, x7 := lane(4), lane(5), lane(6), lane(7)
 	to := elements[T](dst)[j/panel*panel*d+j%panel:][:n-1+together]
 	for x := 0; x < n; x += panel {
-		y := to[x:][:together]
-		y[0], y[1], y[2], y[3] = a[x], b[x], c[x], e[x]
+		y := (*[together]T)(to[x:])
+		y[0], y[1], y[2], y[3] = x0[x], x1[x], x2[x], x3[x]
+		y[4], y[5], y[6], y[7] = x4[x], x5[x], x6[x], x7[x]
 	}
 }
 
@@ -161,14 +164,18 @@ func copyColumns[T uint16 | uint32](dst []byte, j, cols int, from *[together][]b
 
 // copyGroups copies values whose columns are in groups of the integers of four tokens.
 func copyGroups(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
-	lane := func(i int) []byte {
-		return from[i][at[i].at/together*together*cols+at[i].at%together:][:together*cols-together+1]
-	}
-	a, b, c, e := lane(0), lane(1), lane(2), lane(3)
-	to := dst[j*cols:][:together*cols]
-	for x := 0; x < len(a); x += together {
-		y := to[x:][:together]
-		y[0], y[1], y[2], y[3] = a[x], b[x], c[x], e[x]
+	const group = 4
+	for first := 0; first < together; first += group {
+		lane := func(i int) []byte {
+			i += first
+			return from[i][at[i].at/group*group*cols+at[i].at%group:][:group*cols-group+1]
+		}
+		a, b, c, d := lane(0), lane(1), lane(2), lane(3)
+		to := dst[(j+first)*cols:][:group*cols]
+		for x := 0; x < len(a); x += group {
+			y := (*[group]byte)(to[x:])
+			y[0], y[1], y[2], y[3] = a[x], b[x], c[x], d[x]
+		}
 	}
 }
 
