@@ -17,10 +17,10 @@ import (
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring cache_keep tokens_file store attend_sequences state state_update
 		state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed vector inspect`},
-	{Name: "call", Files: "validate validate_views schedule schedule_sequences"},
+	{Name: "call", Files: "validate validate_views validate_lists schedule schedule_sequences"},
 	{Name: "engine", Files: `chunk span look tile part tile_options kind kind_views kind_panels
-		kind_bits kind_integers kind_latent integers tree scratch prefetch`},
-	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
+		kind_bits kind_integers kind_latent gather integers tree scratch prefetch`},
+	{Name: "plan", Files: "plan plan_sequences lists kv_packed file"},
 	{Name: "kernels", Files: `kernel kernel_split kernel_layout kernel_generic
 		kernel_variants kernel_prefetch kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
 		kernel_int8_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
