@@ -33,7 +33,10 @@ func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	err := p.initSequences(&w.call, w.call.take(seqs), opt)
 	if err == nil && !p.dst.empty() {
 		p.decideSequences(&tuned, 1)
-		w.attend(&p)
+		w.fit(&p)
+		for i := range p.chunks {
+			w.attendChunk(&p, i, i+1)
+		}
 	}
 	w.call.drop()
 	scratches.Put(w)

@@ -6,31 +6,6 @@ import "github.com/seed-1415985d/attn/internal/f32"
 // rows of the chunk, in the form that the kinds of keys and values read anyway. So nothing behind
 // this file knows of lists but what belongs to a pair of query and key.
 
-// gatherScratch is memory for what is gathered.
-type gatherScratch struct {
-	block []float32 // tokens of a cache or store, in its format
-	rows  []float32 // of a view
-	pairs []float32 // the biases of a row
-}
-
-// fit makes the memory large enough for calls of a plan.
-func (x *gatherScratch) fit(p *plan) {
-	x.pairs = grow(x.pairs, Block)
-	if p.packed != nil {
-		x.block = grow(x.block, p.packed.block/4)
-	} else {
-		x.rows = grow(x.rows, Block*max(p.d, p.dv))
-	}
-}
-
-// block is the memory of a part's block: of a cache or store, or gathered.
-func (w *scratch) block(p *plan, b *part) []byte {
-	if p.listed() {
-		return memoryOf(w.gathered.block)[:p.packed.block]
-	}
-	return p.packed.data[b.place:][:p.packed.block]
-}
-
 // gather makes the keys and values of a part of those that the list of the chunk's rows names.
 func (w *scratch) gather(p *plan, c *chunk, b *part) {
 	list := p.listOf(c)[b.first:][b.lo:b.hi]
@@ -55,7 +30,6 @@ func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float3
 
 // gatherPanels packs keys and values of views. Panels begin at multiples of panel.
 func (w *scratch) gatherPanels(p *plan, c *chunk, b *part, list []int32) {
-	w.pointer, w.queue.inOrder = 0, false
 	before := b.lo % panel
 	rows := w.gatherRows(&p.k, c, list, before)
 	packKeys(w.k[(b.lo-before)*p.d:], rows, p.d, before+len(list), p.d)

@@ -10,7 +10,10 @@ func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
 }
 
-func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
+func (integerKind) values(w *scratch, p *plan) {
+	w.typed = true
+	w.layoutTyped(w.ints.packing(p))
+}
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))

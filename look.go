@@ -34,7 +34,8 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
 	blocks := parts(p.lk, Block)
-	if !shared || p.listed() || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
+	if !shared || p.listed() || p.sequences != nil || p.kvHeads == 1 ||
+		p.chunksPerHead*blocks > maxKnown {
 		w.unknown = 0
 		return &w.unknown
 	}

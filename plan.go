@@ -2,6 +2,8 @@ package attn
 
 import (
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -74,7 +76,9 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	full        bool // scores are products and nothing more: full blocks go from kernel to kernel
+	plain       bool // scores are products and nothing more
+	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
 }
@@ -110,42 +114,8 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
-// keysInPlace reports whether the chunk's rows read keys in rows.
-func (p *plan) keysInPlace(c *chunk) bool {
-	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
-}
-
-// valuesInPlace reports whether the chunk's rows read values in rows.
-func (p *plan) valuesInPlace(c *chunk) bool {
-	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
-}
-
-// readsBits reports whether the chunk's rows, which see the same keys if equal, read elements of
-// fewer bits than float32, or integers, or values as they are transposed.
-func (p *plan) readsBits(c *chunk, equal bool) bool {
-	switch {
-	case p.keyKind == kindIntegers:
-		return true
-	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
-		return true
-	}
-	return p.keyKind == kindBits && equal && c.rows <= p.typedRows
-}
-
-// scaledValues reports whether values have scales.
-func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
-
 // pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
-
-// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
-
-// plainScores reports whether scores are products and nothing more.
-func (p *plan) plainScores() bool {
-	return !p.natural && !p.pairwise()
-}
+func (p *plan) pairwise() bool { return p.looks || p.bias.Data != nil }
 
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
@@ -187,19 +157,6 @@ type chunk struct {
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
 }
-
-// head makes h the part of the chunk that is its i-th head's, if there are several, and returns it.
-func (c *chunk) head(i int, h *chunk) *chunk {
-	if c.heads == 1 {
-		return c // a copy would cost small calls a few per cent
-	}
-	*h = *c
-	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
-	return h
-}
-
-// allRows is the number of rows in scratch.
-func (c *chunk) allRows() int { return c.heads * c.rows }
 
 // countChunks notes how many chunks the call has.
 func (p *plan) countChunks() int {
@@ -285,6 +242,59 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	return lo, hi
 }
 
+// What goes through the kernels together.
+
+// part is keys of one block, of which a head reads those from lo to hi−1.
+type part struct {
+	first  int // key at which the block begins, from which lo and hi count
+	lo, hi int
+	place  int  // where the block begins in the memory of a cache or store
+	equal  bool // by position, every row of the chunk sees all of these keys
+	looked bool // which of them rows see is in scratch.seen; then
+	every  bool // whether all rows see the whole block,
+	trims  bool // or some so few keys that tiles may have fewer
+}
+
+// tile is the rows that go through the kernels together, and the keys of the
+// block that at least one of them sees.
+type tile struct {
+	row, rows int
+	lo, hi    int
+	uniform   bool // all rows see all keys of [lo, hi), by position
+}
+
+// keysOf is the keys of a part that some row of the tile sees.
+func (t *tile) keysOf(b *part) (lo, hi int) { return max(t.lo, b.lo), min(t.hi, b.hi) }
+
+// diagonalRows rows go together where the rows of a block see different keys: as many as a panel
+// has keys, so that a causal diagonal goes through corners of panels.
+const diagonalRows = 16
+
+// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
+// the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
+// it, which costs small calls a few per cent.)
+func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
+	t.row, t.rows = row, min(p.tileRows, c.rows-row)
+	if b.equal {
+		t.lo, t.hi, t.uniform = b.lo, b.hi, true
+		return
+	}
+	lo, hi := b.keyRange(p, c, row)
+	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
+	if lo != lastLo || hi != lastHi {
+		t.rows = min(diagonalRows, c.rows-row)
+		lastLo, lastHi = b.keyRange(p, c, row+t.rows-1)
+	}
+	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
+	t.uniform = lo == lastLo && hi == lastHi
+}
+
+// keyRange is the part of the block's keys that a row of the chunk sees by position.
+func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+	lo, hi = p.keyRange(c, (c.row+row)/p.group)
+	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
+}
+
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
 // entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
 func (p *plan) findBlocks(c *chunk, j int, at []int) {
@@ -305,4 +315,45 @@ func (p *plan) placeOf(c *chunk, j int) int {
 	var at [1]int
 	p.findBlocks(c, j, at[:])
 	return at[0]
+}
+
+// Options.Keys: each query has a list of the keys that it attends to, and attention is that over
+// these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
+// parts count as keys are places in it: blocks, segments and bounds. Positions say which of them a
+// row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
+
+// listed reports whether queries have lists of keys.
+func (p *plan) listed() bool { return p.lists.L > 0 }
+
+// rowsPerList is how many rows of a key/value head, one after another, share a list.
+func (p *plan) rowsPerList() int {
+	switch {
+	case p.lists.H == p.heads && p.lists.SH != 0:
+		return 1
+	case p.lists.SL == 0:
+		return p.lq * p.group
+	}
+	return p.group
+}
+
+// findList finds the list of a chunk's rows: -1 fills up what is behind it.
+func (p *plan) findList(c *chunk) {
+	h, i := p.locate(c.kv, c.row)
+	if p.lists.H == p.kvHeads {
+		h = c.kv
+	}
+	c.list = p.lists.offset(c.b, h, i)
+	list := p.lists.Data[c.list:][:p.lists.D]
+	c.listed = sort.Search(len(list), func(i int) bool { return list[i] < 0 })
+}
+
+// listOf is the positions of the keys of a chunk's rows.
+func (p *plan) listOf(c *chunk) []int32 { return p.lists.Data[c.list:][:c.listed] }
+
+// listRange returns the places of a chunk's list that hold keys lo to hi−1.
+func (p *plan) listRange(c *chunk, lo, hi int) (from, to int) {
+	list := p.listOf(c)
+	from, _ = slices.BinarySearch(list, int32(lo))
+	to, _ = slices.BinarySearch(list[from:], int32(hi))
+	return from, from + to
 }

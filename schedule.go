@@ -53,7 +53,8 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 // beginSchedule begins with what does not depend on how the call is divided.
 func (p *plan) beginSchedule(t *tuning.Row, workers int) {
 	p.schedule = schedule{workers: workers, segments: 1, tileRows: t.TileRows, blocks: 1, step: Block,
-		oStride: roundUp(p.dv, panel)}
+		oStride: roundUp(p.dv, panel), looks: p.mask.Data != nil || p.blocked.Data != nil}
+	p.plain = !p.natural && !p.pairwise()
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
@@ -92,7 +93,8 @@ func (p *plan) decideChunks(t *tuning.Row) {
 // translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.integers || p.listed() || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.packed != nil || p.integers || p.listed() || p.chunkRows > t.FewRows ||
+		apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
@@ -173,6 +175,19 @@ func (p *plan) partitionLists(workers int) {
 	}
 }
 
+// alignRows is how many of up to some rows make a chunk, whose rows share a list.
+func (p *plan) alignRows(rows int) int {
+	all := p.rowsPerList()
+	if all == p.lq*p.group {
+		return rows
+	}
+	n := parts(all, rows)
+	for all%n != 0 {
+		n++
+	}
+	return all / n
+}
+
 // holdsSegments reports whether there is memory for so many states of each chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
@@ -202,7 +217,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	switch {
 	case p.integers:
 		p.queriesInPlace = false
-		if p.packed != nil && p.plainScores() {
+		if p.packed != nil && p.plain {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 		return
@@ -251,11 +266,11 @@ func (p *plan) decidePacked(t *tuning.Row) {
 	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
 	p.full = p.fullKernels(t) && !p.packed.scaled
 	switch {
-	case p.packed.format == F32 && p.plainScores() && (p.full || p.packed.valuesInKeys):
+	case p.packed.format == F32 && p.plain && (p.full || p.packed.valuesInKeys):
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	case p.packed.format != F32 && !p.pairwise():
 		p.typedRows = maxTypedRows
-		if p.plainScores() {
+		if p.plain {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}
 	}
@@ -371,6 +386,12 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	pairs *= float64(c.rows) / float64(queries)
 	read := max(0, c.hi-max(c.lo, shared))
 	return 2 * pairs * float64(p.d+p.dv), float64(read) * p.keyBytes()
+}
+
+// listWork is plan.work where rows have lists.
+func (p *plan) listWork(c *chunk) (flops, bytes float64) {
+	keys, lists := float64(p.lists.D), parts(c.rows, p.rowsPerList())
+	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), float64(lists) * keys * p.keyBytes()
 }
 
 // sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].

@@ -124,7 +124,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
-			w.layoutValues(&p, &rows, true)
+			w.values(&p, &rows, &part{hi: Block, equal: true})
 			if w.queue.inOrder != c.want || w.layout.inOrder != c.want {
 				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
 					w.layout.inOrder)

@@ -26,9 +26,10 @@ type scratch struct {
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -52,7 +53,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
@@ -98,4 +99,52 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// parts is the number of a chunk's heads, or if it is of several sequences, of these: each has its
+// queries and outputs.
+func (w *scratch) parts(c *chunk) int {
+	if c.prefixes {
+		return len(w.prefix)
+	}
+	return c.heads
+}
+
+// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
+// itself.
+func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
+	switch {
+	case c.prefixes:
+		return &w.prefix[i].chunk
+	case c.heads == 1:
+		return c // a copy would cost small calls a few per cent
+	}
+	*h = *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
+}
+
+// gatherScratch is memory for what is gathered.
+type gatherScratch struct {
+	block []float32 // tokens of a cache or store, in its format
+	rows  []float32 // of a view
+	pairs []float32 // the biases of a row
+}
+
+// fit makes the memory large enough for calls of a plan.
+func (x *gatherScratch) fit(p *plan) {
+	x.pairs = grow(x.pairs, Block)
+	if p.packed != nil {
+		x.block = grow(x.block, p.packed.block/4)
+	} else {
+		x.rows = grow(x.rows, Block*max(p.d, p.dv))
+	}
+}
+
+// block is the memory of a part's block: of a cache or store, or gathered.
+func (w *scratch) block(p *plan, b *part) []byte {
+	if p.listed() {
+		return rawBytes(w.gathered.block)[:p.packed.block]
+	}
+	return p.packed.data[b.place:][:p.packed.block]
 }

@@ -59,7 +59,7 @@ func (s *State) add(p *plan) error {
 			for i := range p.chunks {
 				s.updateNode(w, p, node, i, lo, hi)
 			}
-			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
+			s.closeSegment(hi)
 			lo = hi
 		}
 		scratches.Put(w)
@@ -194,10 +194,17 @@ func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
 	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
 }
 
+// closeSegment gives the node the keys of a call before hi, and merges what merges then.
+func (s *State) closeSegment(hi int) {
+	shape, merges := s.tree.shape.fill(s.keys + hi)
+	s.tree.merge(shape, merges, s.rows(), s.d, &s.units)
+}
+
 // openNode returns the node that takes the key at a position, the next one.
 func (s *State) openNode(position int) *state {
 	t := &s.tree
-	t.take(position, s.rows(), s.d, &s.units)
+	shape, merges := t.shape.take(position)
+	t.merge(shape, merges, s.rows(), s.d, &s.units)
 	if len(t.rows) < len(t.shape) {
 		t.rows = append(t.rows, s.newRows())
 		t.rows[len(t.rows)-1].reset(s.rows(), s.d)

@@ -1,37 +1,79 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+import (
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
+// viewKind is keys and values where the caller has them: rows, which few rows of queries read in
+// place, and for more are packed into panels once for all.
+type viewKind struct{}
+
+func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+	inPlace := c.rows <= p.keys.inPlaceRows
+	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
+	if !inPlace && !p.listed() { // else it is gathered
+		from := b.lo / panel * panel // panels begin at multiples of panel
+		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
+		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
+	}
+}
+
+func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
+	if c.rows > p.keys.inPlaceRows {
+		panelKind{}.score(w, p, c, b, t, at)
+		return
+	}
+	lo, hi := t.keysOf(b)
+	k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
+	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
+}
+
+func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	w.layoutPanels(p, false) // packed here: it is in the cache
+	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
+	if c.rows <= p.values.inPlaceRows { // whole vectors can be read where they are
+		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
+		return
+	}
+	if p.listed() {
+		return
+	}
+	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
+	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
+}
 
 // panelKind is float32 in packed order: keys as score reads them, and values as accumulate does.
 type panelKind struct{}
+
+func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+	w.queue.inOrder = c.rows <= p.inOrderRows
+	if w.pointer = 0; c.rows <= p.keys.pagedRows {
+		w.pointer = operand.Address(p.packed.data, b.place)
+	}
+}
 
 func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
 	if p.pairwise() {
 		w.prefetchPairs(p, c, b, t)
 	}
-	k := w.floatKeys(p, b)
-	w.hintPanels(p, c, k)
-	from := lo / panel * panel
+	k, from := w.floatKeys(p, b), lo/panel*panel
 	count := (hi - from + panel - 1) / panel
 	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count,
 		&w.queue)
 }
 
-func (panelKind) layout(w *scratch, p *plan, c *chunk) {
+func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	w.layoutPanels(p, c.rows <= p.inOrderRows)
+	if c.rows <= p.values.pagedRows {
+		w.layout.pointer = operand.Address(p.packed.data, b.place+p.packed.keyBytes)
+	}
 }
 
-// layoutPanels makes w.layout that of values in panels.
+// layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(&tuned, 0, inOrder)
-}
-
-func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	if c.rows <= p.values.pagedRows {
-		w.layout.pointer = operand.Address(w.floatValues(p, c, b), 0)
-	}
+	w.layout.set(&tuned, false, inOrder)
 }
 
 func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
@@ -106,7 +148,7 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	case p.valueKind == kindPanels:
 		values, _ := p.packed.values(w.block(p, b))
 		return elements[float32](values)
-	case p.valuesInPlace(c):
+	case c.rows <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}
 	return w.v
