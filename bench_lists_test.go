@@ -33,7 +33,8 @@ func BenchmarkLists(b *testing.B) {
 		for _, integers := range []bool{false, true}[:1+zeroIf(format != I8)] {
 			b.Run(fmt.Sprintf("%v, integers %t", format, integers), func(b *testing.B) {
 				ratio(b, func() error {
-					return scattered.Attend(dst, q, &Options{Integers: integers, Keys: BHLD(list, 1, 1, 1, listed)})
+					return scattered.Attend(dst, q, &Options{Integers: integers,
+						Keys: BHLD(list, 1, 1, 1, listed)})
 				}, func() error { return side.Attend(dst, q, &Options{Integers: integers}) })
 			})
 		}

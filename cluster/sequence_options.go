@@ -11,6 +11,8 @@ func (c *attendCall) checkOptions() error {
 		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")
 	case o.QueryLens != nil:
 		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
+	case !none(&o.Keys):
+		return fail(attn.ErrOption, "Keys is set, want the zero View: lists of keys do not travel")
 	case !none(&o.Weights):
 		return fail(attn.ErrUnsupported, "Weights is set, want the zero View: weights do not travel")
 	case o.Integers && c.shape.format != attn.I8:
