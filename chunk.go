@@ -126,7 +126,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		return
 	}
 	var buffer chunk
-	for i := range w.parts(c) {
+	for i := range max(c.heads, c.together) {
 		h := w.head(c, i, &buffer)
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
@@ -152,7 +152,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
 	var buffer chunk
-	for i := range w.parts(c) {
+	for i := range max(c.heads, c.together) {
 		h := w.head(c, i, &buffer)
 		if p.lse != nil {
 			w.writeLSE(p, h)
@@ -206,7 +206,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
 	}
-	if p.looks && !w.look(p, c, b) {
+	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return
 	}
 	w.keys(p, c, b)

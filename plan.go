@@ -31,6 +31,7 @@ type plan struct {
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
+	along       int // with Options.Tree its left side, which then is that of paths; −1 if unbounded
 
 	bufferOptions
 
@@ -41,6 +42,8 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
+	given bool // some of them
+
 	mask    Mask        // Data is nil if there is none
 	blocked Mask        // Options.Blocks, likewise
 	lists   View[int32] // Options.Keys; L is 0 if there is none
@@ -49,6 +52,7 @@ type bufferOptions struct {
 	slopes  []float32
 	sinks   []float32
 	lse     []float32
+	parents []int // Options.Tree
 
 	queryLens, keyLens []int
 }
@@ -67,6 +71,7 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
+	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
 	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
@@ -76,6 +81,7 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
+	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
 	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
@@ -114,9 +120,6 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks || p.bias.Data != nil }
-
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
 	if p.group == 1 {
@@ -148,10 +151,10 @@ type chunk struct {
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 
-	list, listed int // where the list of the rows is, and how many keys it has (lists.go)
+	list, listed int // where the list of the rows is, and how many keys it has
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
-	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
+	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
@@ -211,6 +214,10 @@ func (p *plan) firstSegment() int {
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
 func (p *plan) bound(c *chunk) {
+	if p.parents != nil {
+		p.boundTree(c)
+		return
+	}
 	if p.listed() {
 		p.findList(c)
 	}
@@ -220,6 +227,21 @@ func (p *plan) bound(c *chunk) {
 	c.allLo, c.hi = p.keyRange(c, last)
 	c.hi = max(c.lo, c.hi)
 }
+
+// boundTree is bound for a call with Options.Tree. Depths are not known here: that of a query is at
+// most its index, and at least 0.
+func (p *plan) boundTree(c *chunk) {
+	_, last := p.locate(c.kv, c.row+c.rows-1)
+	if c.allLo = c.from; p.along >= 0 {
+		c.allLo = max(c.from, c.position+last-p.along)
+		c.from = max(c.from, c.firstOwn()-p.along)
+	}
+	c.lo, c.allHi = c.from, c.firstOwn()
+	c.hi = max(c.lo, c.position+last+1)
+}
+
+// firstOwn is the first key that is a query's own token, with Options.Tree.
+func (c *chunk) firstOwn() int { return c.position + c.query }
 
 // keyRange returns the keys [lo, hi) that query i of the chunk's batch entry sees by position.
 // Neither bound decreases with i. Empty ranges have hi = lo.
@@ -262,9 +284,6 @@ type tile struct {
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
-
-// keysOf is the keys of a part that some row of the tile sees.
-func (t *tile) keysOf(b *part) (lo, hi int) { return max(t.lo, b.lo), min(t.hi, b.hi) }
 
 // diagonalRows rows go together where the rows of a block see different keys: as many as a panel
 // has keys, so that a causal diagonal goes through corners of panels.

@@ -37,6 +37,7 @@ type scratch struct {
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
 	ints       intScratch    // of calls in integers
+	ancestors  ancestors     // of calls with a tree
 	gathered   gatherScratch // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
@@ -72,6 +73,9 @@ func (w *scratch) fit(p *plan) {
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
 	}
+	if p.parents != nil {
+		w.ancestors.fit(p)
+	}
 }
 
 // grow makes all memory at least as large as a plan wants.
@@ -101,20 +105,11 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	return w.q[(c.at+row)*p.d:]
 }
 
-// parts is the number of a chunk's heads, or if it is of several sequences, of these: each has its
-// queries and outputs.
-func (w *scratch) parts(c *chunk) int {
-	if c.prefixes {
-		return len(w.prefix)
-	}
-	return c.heads
-}
-
 // head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
 // itself.
 func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
 	switch {
-	case c.prefixes:
+	case c.together > 0:
 		return &w.prefix[i].chunk
 	case c.heads == 1:
 		return c // a copy would cost small calls a few per cent

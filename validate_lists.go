@@ -24,10 +24,12 @@ func (p *plan) initLists(opt *Options) error {
 	if v.H == 1 {
 		v.SH = 0
 	}
-	if !opt.Blocks.none() {
+	switch {
+	case !opt.Blocks.none():
 		return fail(ErrOption, "Keys are set with Blocks, want one of them")
-	}
-	if p.empty() {
+	case p.parents != nil:
+		return fail(ErrOption, "Keys are set with Tree, want one of them")
+	case p.empty():
 		return nil
 	}
 	return p.checkLists()
