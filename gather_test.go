@@ -352,6 +352,8 @@ func TestListsErrors(t *testing.T) {
 			"Weights is [2 4 3 9], want [2 4 3 2]"},
 		"Blocks": {&Options{Keys: lists(1, 1, 3, 2), Blocks: BHLD(make([]bool, 1), 1, 1, 1, 1)}, ErrOption,
 			"Keys are set with Blocks, want one of them"},
+		"Tree": {&Options{Keys: lists(1, 1, 3, 2), Tree: []int{-1, 0, 0}}, ErrOption,
+			"Keys are set with Tree, want one of them"},
 	} {
 		mustFail(t, what, Attend(dst, x(3), kv, kv, c.opt), c.kind, c.text)
 	}
