@@ -49,7 +49,7 @@ func (w *scratch) gatherIntegers(p *plan, c *chunk, b *part, list []int32) {
 // several places side by side. What completes the first ones and the last is one of the others
 // again.
 func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
-	to := w.block(p, b)
+	to := b.memory[b.place:][:p.packed.block]
 	var from [together]token
 	for j := b.lo / together * together; j < b.hi; j += together {
 		for i := range from {
@@ -176,7 +176,7 @@ func (w *scratch) lookAtListMask(p *plan, c *chunk, b *part, seen []uint64) {
 func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 	h, i := p.locate(c.kv, row)
 	from := p.bias.offset(c.b, h, i)
-	if !p.listed() {
+	if !p.listed {
 		return p.bias.Data[from+first+lo:]
 	}
 	pairs := w.gathered.pairs[:hi-lo]

@@ -13,7 +13,7 @@ package attn
 
 // keys makes what score reads of the keys of a part, and says what is prefetched with them.
 func (w *scratch) keys(p *plan, c *chunk, b *part) {
-	if p.listed() {
+	if p.listed {
 		w.gather(p, c, b) // and the values
 	}
 	switch p.keyKind {

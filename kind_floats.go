@@ -11,7 +11,7 @@ type viewKind struct{}
 func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	if !inPlace && !p.listed() { // else it is gathered
+	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
@@ -35,7 +35,7 @@ func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return
 	}
-	if p.listed() {
+	if p.listed {
 		return
 	}
 	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
@@ -135,7 +135,7 @@ func (w *scratch) scan(b *part, v []float32) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](w.block(p, b)[:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -145,7 +145,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](w.block(p, b)[p.packed.keyBytes:])
+		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}

@@ -36,8 +36,8 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 	switch {
 	case p.packed != nil:
-		return w.block(p, b)
-	case p.listed():
+		return b.memory[b.place:][:p.packed.block]
+	case p.listed:
 		return w.ints.gathered()
 	}
 	return w.int8Block(p, c, b.first)

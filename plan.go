@@ -27,6 +27,7 @@ type plan struct {
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
 	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
+	listed      bool    // queries have lists of keys
 	update      bool    // of a State, which may begin with any key of a sequence
 	causal      Causal
 	offset      int
@@ -46,7 +47,7 @@ type bufferOptions struct {
 
 	mask    Mask        // Data is nil if there is none
 	blocked Mask        // Options.Blocks, likewise
-	lists   View[int32] // Options.Keys; L is 0 if there is none
+	lists   View[int32] // Options.Keys, if there are queries that have some
 	bias    Tensor
 	weights Tensor
 	slopes  []float32
@@ -205,7 +206,7 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 
 // firstSegment is the first segment of keys that have not all been dropped.
 func (p *plan) firstSegment() int {
-	if p.listed() {
+	if p.listed {
 		return 0
 	}
 	return p.first / Segment
@@ -218,7 +219,7 @@ func (p *plan) bound(c *chunk) {
 		p.boundTree(c)
 		return
 	}
-	if p.listed() {
+	if p.listed {
 		p.findList(c)
 	}
 	_, first := p.locate(c.kv, c.row)
@@ -258,7 +259,7 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	if p.left >= 0 {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
-	if hi = max(lo, hi); p.listed() {
+	if hi = max(lo, hi); p.listed {
 		return p.listRange(c, lo, hi)
 	}
 	return lo, hi
@@ -270,11 +271,12 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 type part struct {
 	first  int // key at which the block begins, from which lo and hi count
 	lo, hi int
-	place  int  // where the block begins in the memory of a cache or store
-	equal  bool // by position, every row of the chunk sees all of these keys
-	looked bool // which of them rows see is in scratch.seen; then
-	every  bool // whether all rows see the whole block,
-	trims  bool // or some so few keys that tiles may have fewer
+	memory []byte // of a cache or store, or what was gathered of it, and
+	place  int    // where the block begins in that
+	equal  bool   // by position, every row of the chunk sees all of these keys
+	looked bool   // which of them rows see is in scratch.seen; then
+	every  bool   // whether all rows see the whole block,
+	trims  bool   // or some so few keys that tiles may have fewer
 }
 
 // tile is the rows that go through the kernels together, and the keys of the
@@ -326,23 +328,10 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	}
 }
 
-// placeOf is where the block of a cache or store begins that has key j.
-func (p *plan) placeOf(c *chunk, j int) int {
-	if p.listed() {
-		return 0 // it is gathered
-	}
-	var at [1]int
-	p.findBlocks(c, j, at[:])
-	return at[0]
-}
-
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over
 // these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
 // parts count as keys are places in it: blocks, segments and bounds. Positions say which of them a
 // row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
-
-// listed reports whether queries have lists of keys.
-func (p *plan) listed() bool { return p.lists.L > 0 }
 
 // rowsPerList is how many rows of a key/value head, one after another, share a list.
 func (p *plan) rowsPerList() int {

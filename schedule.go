@@ -47,7 +47,7 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
-	if p.listed() {
+	if p.listed {
 		p.chunkRows = p.alignRows(p.chunkRows)
 	} else if p.keyKind == kindViews {
 		p.headsPerChunk = p.headsBeside(t, rows)
@@ -132,7 +132,7 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
-	if p.listed() {
+	if p.listed {
 		p.partitionLists(workers)
 		return
 	}
@@ -212,7 +212,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.keyKind == kindBits && !p.pairwise {
 		p.typedRows = maxTypedRows
 	}
-	if p.full = p.fullKernels(t); p.listed() {
+	if p.full = p.fullKernels(t); p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
 	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
@@ -304,7 +304,7 @@ func (p *plan) bytesOf(keys float64) float64 {
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
 // bytes of keys and values. The first shared keys are read for other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
-	if p.listed() {
+	if p.listed {
 		return p.listWork(c)
 	}
 	first := c.row / p.group

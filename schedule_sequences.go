@@ -65,7 +65,7 @@ func (p *plan) orderSequences() {
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if p.pairwise || p.slopes != nil || p.listed() {
+	if p.pairwise || p.slopes != nil || p.listed {
 		return // these options belong to rows of one sequence each
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
@@ -109,7 +109,7 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
 	rows := min(all, roundUp((all+n-1)/n, splitRows))
-	if p.listed() {
+	if p.listed {
 		rows = min(all, p.alignRows(min(all, maxRows)))
 	}
 	for row := 0; row < all; row += rows {
@@ -140,7 +140,7 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 		}
 		lo, hi = min(lo, c.from), max(hi, c.keys)
 	}
-	if p.listed() {
+	if p.listed {
 		lo, hi = 0, p.lists.D
 	}
 	p.chunkRows = max(p.chunkRows, w.rows)

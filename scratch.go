@@ -67,7 +67,7 @@ func (w *scratch) fit(p *plan) {
 		!f.ints && want.ints {
 		w.grow(p, want)
 	}
-	if p.listed() {
+	if p.listed {
 		w.gathered.fit(p)
 	}
 	if p.integers {
@@ -136,10 +136,13 @@ func (x *gatherScratch) fit(p *plan) {
 	}
 }
 
-// block is the memory of a part's block: of a cache or store, or gathered.
-func (w *scratch) block(p *plan, b *part) []byte {
-	if p.listed() {
-		return rawBytes(w.gathered.block)[:p.packed.block]
+// findBlock finds the block of a part: in a cache or store, or where it is gathered.
+func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
+	if p.listed {
+		b.memory = rawBytes(w.gathered.block)
+		return
 	}
-	return p.packed.data[b.place:][:p.packed.block]
+	var place [1]int
+	p.findBlocks(c, b.first, place[:])
+	b.memory, b.place = p.packed.data, place[0]
 }

@@ -32,7 +32,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 		// none
 	case p.parents != nil:
 		w.addTreeSlopes(p, c, b, t, at)
-	case p.listed():
+	case p.listed:
 		w.addListSlopes(p, c, first, t, at)
 	default:
 		w.addSlopes(p, c, first, t, at)
@@ -96,7 +96,7 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 // addBias adds the bias to the tile's scores and takes the keys that it masks
 // out of w.visible. It returns the keys that are left in every row.
 func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
-	if p.listed() {
+	if p.listed {
 		return w.addListBias(p, c, first, t, at, u)
 	}
 	every = ^uint64(0)

@@ -32,6 +32,7 @@ func (p *plan) initLists(opt *Options) error {
 	case p.empty():
 		return nil
 	}
+	p.listed = true
 	return p.checkLists()
 }
 
