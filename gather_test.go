@@ -234,7 +234,7 @@ func ringOf(t *testing.T, r *rand.Rand, format Format, k, v Tensor) *Cache {
 	return c
 }
 
-// A list of keys that follow each other has the bits of a call over these, whatever the options are.
+// A list of keys that follow each other has the bits of a call over these, with any options.
 func TestListsOfRuns(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
@@ -295,7 +295,8 @@ func TestOtherKeysAreNotRead(t *testing.T) {
 		r := random(t.Name())
 		for range budget(60) {
 			anyTuning(t, r)
-			p := newProblem(r, normal, shape{1, 2, 2, 1 + r.IntN(3), 1 + r.IntN(3*Block), 16, 16}).withLists(r)
+			s := shape{1, 2, 2, 1 + r.IntN(3), 1 + r.IntN(3*Block), 16, 16}
+			p := newProblem(r, normal, s).withLists(r)
 			named := map[[2]int]bool{}
 			for at := range p.q.H * p.q.L {
 				for _, j := range p.listOf(0, at/p.q.L, at%p.q.L) {
@@ -345,13 +346,14 @@ func TestListsErrors(t *testing.T) {
 		"no key": {with(lists(1, 1, 3, 2, 0, 8, 0, 9)), ErrOption,
 			"Keys has 9 at [0 0 1 1]" + below9},
 		"descending": {with(lists(2, 2, 3, 2, 1, 0)), ErrOption, "Keys has 0 at [0 0 0 1]" + below9},
-		"twice":      {with(lists(2, 2, 3, 2, 1, 2, 3, 3)), ErrOption, "Keys has 3 at [0 0 1 1]" + below9},
-		"negative":   {with(lists(2, 4, 3, 2, -2)), ErrOption, "Keys has -2 at [0 0 0 0]" + below9},
-		"gap":        {with(lists(2, 4, 3, 2, -1, 4)), ErrOption, "Keys has 4 at [0 0 0 1]" + below9},
+		"twice": {with(lists(2, 2, 3, 2, 1, 2, 3, 3)), ErrOption,
+			"Keys has 3 at [0 0 1 1]" + below9},
+		"negative": {with(lists(2, 4, 3, 2, -2)), ErrOption, "Keys has -2 at [0 0 0 0]" + below9},
+		"gap":      {with(lists(2, 4, 3, 2, -1, 4)), ErrOption, "Keys has 4 at [0 0 0 1]" + below9},
 		"Weights": {&Options{Keys: lists(1, 1, 3, 2), Weights: zeros(2, 4, 3, 9)}, ErrShape,
 			"Weights is [2 4 3 9], want [2 4 3 2]"},
-		"Blocks": {&Options{Keys: lists(1, 1, 3, 2), Blocks: BHLD(make([]bool, 1), 1, 1, 1, 1)}, ErrOption,
-			"Keys are set with Blocks, want one of them"},
+		"Blocks": {&Options{Keys: lists(1, 1, 3, 2), Blocks: BHLD(make([]bool, 1), 1, 1, 1, 1)},
+			ErrOption, "Keys are set with Blocks, want one of them"},
 		"Tree": {&Options{Keys: lists(1, 1, 3, 2), Tree: []int{-1, 0, 0}}, ErrOption,
 			"Keys are set with Tree, want one of them"},
 	} {
@@ -366,7 +368,8 @@ func TestListsErrors(t *testing.T) {
 	opt.QueryLens = []int{2, 1}
 	must(t, Attend(dst, x(3), kv, kv, opt))
 	opt.QueryLens = []int{2, 2}
-	mustFail(t, "QueryLens", Attend(dst, x(3), kv, kv, opt), ErrOption, "Keys has 88 at [1 0 1 0]"+below9)
+	mustFail(t, "QueryLens", Attend(dst, x(3), kv, kv, opt), ErrOption,
+		"Keys has 88 at [1 0 1 0]"+below9)
 	s, err := NewState(StateConfig{2, 4, 3, 8})
 	must(t, err)
 	mustFail(t, "State", s.Update(x(3), kv, kv, with(lists(1, 1, 3, 1))), ErrOption,
