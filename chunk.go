@@ -209,7 +209,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 // weightsBlock writes the weights of keys of one block.
 func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
-		b.place = p.placeOf(c, b.first)
+		w.findBlock(p, c, b)
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return

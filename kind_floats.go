@@ -11,7 +11,7 @@ type viewKind struct{}
 func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	if !inPlace {
+	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
@@ -33,6 +33,9 @@ func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
 	if c.rows <= p.values.inPlaceRows { // whole vectors can be read where they are
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
+		return
+	}
+	if p.listed {
 		return
 	}
 	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
@@ -132,7 +135,7 @@ func (w *scratch) scan(b *part, v []float32) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -142,7 +145,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
+		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}

@@ -46,7 +46,7 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
 	first += c.base
@@ -80,7 +80,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 // prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
 // the queue: the bias is read as soon as the tile's scores are there.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
-	if c.rows <= inPlaceRows {
+	if c.rows <= inPlaceRows || p.listed {
 		return
 	}
 	heads := min(p.group, t.rows, pairRuns)
