@@ -126,7 +126,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		return
 	}
 	var buffer chunk
-	for i := range w.parts(c) {
+	for i := range max(c.heads, c.together) {
 		h := w.head(c, i, &buffer)
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
@@ -152,7 +152,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
 	var buffer chunk
-	for i := range w.parts(c) {
+	for i := range max(c.heads, c.together) {
 		h := w.head(c, i, &buffer)
 		if p.lse != nil {
 			w.writeLSE(p, h)

@@ -194,7 +194,11 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	operand.WritesRows(s, rows, Block, n)
 	operand.Reads(q, rows*d)
-	operand.ReadsRows(k, n+next.touched(), stride, d)
+	touched := 0 // of the rows after those of the call
+	if next != nil && next.inOrder {
+		touched = min(next.after, panel)
+	}
+	operand.ReadsRows(k, n+touched, stride, d)
 	if !tuned.ISA.SIMD() {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return

@@ -99,14 +99,6 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 		back}
 }
 
-// touched is how many rows after those of the call scoreRows may read at most.
-func (a *prefetchQueue) touched() int {
-	if a == nil || !a.inOrder {
-		return 0
-	}
-	return min(a.after, panel)
-}
-
 // clear leaves room for the rows of a bias or mask and nothing else.
 func (a *prefetchQueue) clear() { a.left, a.end = math.MaxInt, firstRun+pairRuns*sizeOfRun }
 

@@ -195,11 +195,11 @@ func rotate(x []float32, rows, stride, n, block int) {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
-	step := callElements / block * block
+	step, factor := callElements/block*block, rotateFactor(block)
 	for r := range rows {
 		for c := 0; c < n; c += step {
 			to := min(c+step, n)
-			rotateStep(&x[r*stride+c], to-c, block, rotateFactor(block))
+			rotateStep(&x[r*stride+c], to-c, block, factor)
 		}
 	}
 }

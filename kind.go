@@ -70,13 +70,10 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	}
 }
 
-// scales is the scales of a part's values, one for each key; nil if they have none.
+// valueScales is the scales of a part's values that have some, one for each key.
 func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
-	switch {
-	case p.valueKind == kindIntegers:
+	if p.valueKind == kindIntegers {
 		return integerKind{}.scales(w, p, c, b)
-	case p.packed != nil && p.packed.scaled:
-		return bitKind{}.scales(p, b)
 	}
-	return nil
+	return bitKind{}.scales(p, b)
 }

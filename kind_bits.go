@@ -17,7 +17,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.keys(p.packed.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)

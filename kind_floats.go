@@ -23,7 +23,7 @@ func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 		panelKind{}.score(w, p, c, b, t, at)
 		return
 	}
-	lo, hi := t.keysOf(b)
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
 	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 }
@@ -50,8 +50,8 @@ func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 }
 
 func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
-	if p.pairwise() {
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
+	if p.pairwise {
 		w.prefetchPairs(p, c, b, t)
 	}
 	k, from := w.floatKeys(p, b), lo/panel*panel
@@ -74,7 +74,7 @@ func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 }
 
 func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
 	layout.keys, layout.overwrite = hi-lo, st.overwrite
@@ -82,36 +82,35 @@ func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
 	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
-	if !w.allVisible(p, t, at) && !w.allFinite(b, v) {
+	if w.hides(p, b, t, v, at) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}
 	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
-// allVisible reports whether all rows of a tile see all of its keys, whatever options say.
-func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
-	if !t.uniform || p.bias.Data == nil {
-		return t.uniform
-	}
-	all := lowBits(t.hi) &^ lowBits(t.lo)
-	for _, visible := range w.visible[at:][:t.rows] {
-		if visible != all {
+// hides reports whether some row of a tile does not see some of its keys, whatever options say, and
+// a weight of 0 does not make their values vanish, since some value of the part is NaN or infinite.
+// That is looked for once.
+func (w *scratch) hides(p *plan, b *part, t *tile, v []float32, at int) bool {
+	if t.uniform {
+		all, every := lowBits(t.hi)&^lowBits(t.lo), true
+		if p.bias.Data != nil {
+			for _, visible := range w.visible[at:][:t.rows] {
+				every = every && visible == all
+			}
+		}
+		if every {
 			return false
 		}
 	}
-	return true
-}
-
-// allFinite reports whether weights of 0 make any value of a part vanish. It looks once, and only
-// for parts of which some row does not see some key.
-func (w *scratch) allFinite(b *part, v []float32) bool {
 	if !w.scanned {
 		w.scanned, w.finite = true, w.scan(b, v)
 	}
-	return w.finite
+	return !w.finite
 }
 
+// scan reports whether all values of a part are finite.
 func (w *scratch) scan(b *part, v []float32) bool {
 	layout := &w.layout
 	if layout.panelStride == panel { // rows, as the caller has them
@@ -143,8 +142,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		values, _ := p.packed.values(p.packed.data[b.place:])
-		return elements[float32](values)
+		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
 	}

@@ -5,9 +5,8 @@ package attn
 type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	_, hi := t.keysOf(b)
 	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi))
 }
 
 func (integerKind) values(w *scratch, p *plan) {

@@ -100,8 +100,3 @@ type Options struct {
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights Tensor
 }
-
-// reach returns how far from the query's position keys may be on each side; -1 is unbounded.
-func (w Window) reach() (left, right int) {
-	return min(w.Left, 2*maxLength+1) - 1, min(w.Right, 2*maxLength+1) - 1
-}

@@ -40,6 +40,8 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
+	given bool // some of them
+
 	mask    Mask // Data is nil if there is none
 	blocked Mask // Options.Blocks, likewise
 	bias    Tensor
@@ -66,6 +68,7 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
+	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
 	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
@@ -75,6 +78,7 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
+	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
 	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
@@ -113,9 +117,6 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks || p.bias.Data != nil }
-
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
 	if p.group == 1 {
@@ -148,7 +149,7 @@ type chunk struct {
 	blockRow  int // and its first block of queries in Options.Blocks
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
-	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
+	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
@@ -267,9 +268,6 @@ type tile struct {
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
 }
-
-// keysOf is the keys of a part that some row of the tile sees.
-func (t *tile) keysOf(b *part) (lo, hi int) { return max(t.lo, b.lo), min(t.hi, b.hi) }
 
 // diagonalRows rows go together where the rows of a block see different keys: as many as a panel
 // has keys, so that a causal diagonal goes through corners of panels.

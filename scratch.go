@@ -101,20 +101,11 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	return w.q[(c.at+row)*p.d:]
 }
 
-// parts is the number of a chunk's heads, or if it is of several sequences, of these: each has its
-// queries and outputs.
-func (w *scratch) parts(c *chunk) int {
-	if c.prefixes {
-		return len(w.prefix)
-	}
-	return c.heads
-}
-
 // head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
 // itself.
 func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
 	switch {
-	case c.prefixes:
+	case c.together > 0:
 		return &w.prefix[i].chunk
 	case c.heads == 1:
 		return c // a copy would cost small calls a few per cent

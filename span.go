@@ -16,12 +16,12 @@ type span struct {
 
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
-	if c.prefixes {
+	if c.together > 0 {
 		w.addShared(p, st, lo, hi)
 		return
 	}
 	var s span
-	var h chunk
+	var buffer chunk
 	for lo < hi {
 		if p.looks {
 			if lo = p.skipHidden(c, lo, hi); lo == hi {
@@ -29,11 +29,18 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 			}
 		}
 		end := p.nextSpan(c, lo, hi, &s)
-		if s.step < Block {
-			w.addSpan(p, c, st, &s)
+		if w.queue.clear(); s.step < Block { // a queue is for enough rows
+			w.addKeysFirst(p, c, st, &s)
 		} else {
 			for g := range c.heads {
-				w.addSpan(p, w.head(c, g, &h), st, &s)
+				switch h := w.head(c, g, &buffer); {
+				case p.packed != nil && s.equal && c.rows <= p.spanRows && p.plain:
+					w.addFew(p, h, st, &s)
+				case s.blocks > 1:
+					w.addKeysFirst(p, h, st, &s)
+				default:
+					w.addBlock(p, h, st, &s)
+				}
 			}
 		}
 		st.overwrite = false
@@ -71,72 +78,47 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	return lo + (s.blocks-1)*Block + s.hi
 }
 
-// addSpan adds the keys of a span to the state of its rows.
-func (w *scratch) addSpan(p *plan, c *chunk, st *state, s *span) {
-	w.queue.clear() // unless there are enough rows for a queue
+// addBlock adds a span of one block: it is loaded once, and goes through all tiles of rows. Rows
+// that see the whole block go from kernel to kernel if its scores are products and nothing more, of
+// float32 in panels, and if all rows after them see it, too. As bounds never decrease from row to
+// row, they do if the last row sees the block's first key.
+func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	b := part{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
-	switch {
-	case s.step < Block || s.blocks > 1 && p.packed == nil:
-		w.addKeysFirst(p, c, st, s)
-	case p.packed == nil:
-		w.addBlock(p, c, st, &b)
-	case s.equal && c.rows <= p.spanRows && p.plain:
-		w.addFew(p, c, st, s)
-	default:
+	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
-		w.addBlock(p, c, st, &b)
 	}
-}
-
-// addBlock adds keys of one block: it is loaded once, and goes through all tiles of rows.
-func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
-	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
+	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, &b) {
 		if st.overwrite {
 			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
 		}
 		return
 	}
-	w.keys(p, c, b)
-	w.values(p, c, b)
+	w.keys(p, c, &b)
+	w.values(p, c, &b)
 	if c.rows > max(inPlaceRows, p.spanRows) {
 		w.prefetchTokens(p, c, b.first)
 	}
-	full := w.fullBlock(p, c, b)
+	full := p.full && !w.typed && b.lo == 0 && b.hi == Block && c.rows > p.keys.inPlaceRows &&
+		(b.looked || c.allLo <= b.first)
+	some := b.looked && !b.every
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.looked && !b.every {
-			w.trim(b, &t)
+		if b.tile(p, c, row, &t); some {
+			w.trim(&b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			rows := c.rows - row
-			if b.looked && !b.every {
-				rows = w.runOfAll(row, c.rows)
+			if t.rows = c.rows - row; some {
+				t.rows = w.runOfAll(row, c.rows)
 			}
-			w.fullTiles(p, c, st, b, row, rows)
-			t.rows = rows
+			w.fullTiles(p, c, st, &b, row, t.rows)
 		case t.lo < t.hi:
-			w.score(p, c, b, &t, 0)
-			w.addValues(p, c, st, b, &t, 0)
+			w.score(p, c, &b, &t, 0)
+			w.addValues(p, c, st, &b, &t, 0)
 		case st.overwrite:
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
-}
-
-// fullBlock reports whether rows that see all keys of a block may go from kernel to kernel: its
-// scores are products and nothing more, of float32 in panels, and rows after one that sees the
-// whole block see it, too. As bounds never decrease from row to row, they do if the last row sees
-// the block's first key.
-func (w *scratch) fullBlock(p *plan, c *chunk, b *part) bool {
-	if !p.full || b.hi < Block || w.typed || c.rows <= p.keys.inPlaceRows {
-		return false
-	}
-	if b.equal || b.looked {
-		return b.lo == 0
-	}
-	lo, _ := p.keyRange(c, (c.row+c.rows-1)/p.group)
-	return lo <= b.first
 }
 
 // addKeysFirst adds a span of few rows, which all see all of its keys: first they go through the

@@ -47,16 +47,21 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b, t, at)
-	if every && !w.typed && (p.packed == nil || !p.packed.scaled) {
+	scaled := p.integers || p.packed != nil && p.packed.scaled
+	if every && !scaled && !w.typed {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
 			w.floatValues(p, c, b), t.rows, p.oStride, &w.layout, p.c)
 	} else {
 		var visible []uint64
 		if !every {
-			visible = w.visibleTo(p, b, t, at)
+			visible = w.visible[at:]
 		}
-		masked = w.weigh(p, st, w.valueScales(p, c, b), visible, row, t.rows, at, t.lo, t.hi)
+		var scales []float32
+		if scaled {
+			scales = w.valueScales(p, c, b)
+		}
+		masked = w.weigh(p, st, scales, visible, row, t.rows, at, t.lo, t.hi)
 		w.accumulate(p, c, st, b, t, at)
 	}
 	if masked {
@@ -145,10 +150,10 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	rows, layout := c.rows, &w.layout
 	layout.keys = b.hi
 	block := p.packed.data[b.place:][:p.packed.block]
-	keys, keyScales := p.packed.keys(block)
+	keys, keyScales := p.packed.split(block[:p.packed.keyBytes])
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
-		values, valueScales = p.packed.values(block)
+		values, valueScales = p.packed.split(block[p.packed.keyBytes:])
 	}
 	switch p.keyKind {
 	case kindPanels:

@@ -450,7 +450,7 @@ func TestQuickValidIsValid(t *testing.T) {
 		k, v := view(wrong(b), kvh, lk, wrong(d)), view(b, wrong(kvh), wrong(lk), dv)
 		p := newPlan(dst, q, k, v, nil)
 		p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
-		if !p.quickValid(k.B, nil) {
+		if !p.quickValid(k.B) {
 			continue
 		}
 		accepted++

@@ -120,6 +120,9 @@ func (v View[T]) Row(b, h, i int) []T {
 // offset returns the index in Data of element (b, h, i, 0).
 func (v *View[T]) offset(b, h, i int) int { return b*v.SB + h*v.SH + i*v.SL }
 
+// end is the index after the last element.
+func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
+
 // row returns row (b, h, i), D elements long.
 func (v *View[T]) row(b, h, i int) []T {
 	at := v.offset(b, h, i)
