@@ -186,7 +186,11 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.keyKind == kindBits && !p.pairwise {
 		p.typedRows = maxTypedRows
 	}
-	p.full = p.fullKernels(t)
+	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
+	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
+	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+		!(p.packed != nil && p.packed.scaled) && t.ISA.SIMD() &&
+		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
 	switch {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
@@ -196,17 +200,6 @@ func (p *plan) decideReads(t *tuning.Row) {
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
-}
-
-// fullKernels reports whether full blocks need nothing but assembly for scores, softmax and values
-// one after the other, in float32, and no call has to be split.
-func (p *plan) fullKernels(t *tuning.Row) bool {
-	if p.natural || p.bias.Data != nil || p.integers || p.packed != nil && p.packed.scaled {
-		return false
-	}
-	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
-		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 }
 
 // decideViews says where keys and values of views are read. Keys in rows are transposed in
