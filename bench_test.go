@@ -555,3 +555,39 @@ func BenchmarkLook(b *testing.B) {
 			func() error { return c64.Attend(one, token.q, &Options{KeyLens: []int{64}}) })
 	})
 }
+
+// BenchmarkTree compares trees of queries with as many causal ones: the ratio of their times.
+func BenchmarkTree(b *testing.B) {
+	r := random("trees")
+	for _, c := range []struct{ heads, kv, lq, lk int }{{8, 8, 64, 8192}, {32, 8, 64, 8192},
+		{8, 8, 8, 4096}, {32, 8, 8, 4096}, {2, 2, 4096, 4096}} {
+		p := newProblem(r, normal, shape{1, c.kv, c.heads / c.kv, c.lq, c.lk, 128, 128})
+		dst, causal := zeros(1, c.heads, c.lq, 128), &Options{Causal: BottomRight}
+		branches := make([]int, c.lq) // two of each
+		for i := range branches {
+			branches[i] = (i - 1) / 2
+		}
+		branches[0] = -1
+		slopes := make([]float32, c.heads)
+		cache, err := filled(p.k, p.v)
+		must(b, err)
+		for _, t := range []struct {
+			name string
+			opt  Options
+		}{{"branches", Options{Tree: branches}}, {"chain", Options{Tree: stretch(-1, c.lq-1)}},
+			{"branches with slopes", Options{Tree: branches, Slopes: slopes}}} {
+			name := fmt.Sprintf("%s/H=%d/KVH=%d/Lq=%d/Lk=%d", t.name, c.heads, c.kv, c.lq, c.lk)
+			other := *causal
+			other.Slopes = t.opt.Slopes
+			b.Run("views/"+name, func(b *testing.B) {
+				ratio(b, func() error { return Attend(dst, p.q, p.k, p.v, &t.opt) },
+					func() error { return Attend(dst, p.q, p.k, p.v, &other) })
+			})
+			b.Run("cache/"+name, func(b *testing.B) {
+				ratio(b, func() error { return cache.Attend(dst, p.q, &t.opt) },
+					func() error { return cache.Attend(dst, p.q, &other) })
+			})
+		}
+		must(b, cache.Close())
+	}
+}

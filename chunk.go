@@ -208,7 +208,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
 	}
-	if p.looks && !w.look(p, c, b) {
+	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return
 	}
 	w.keys(p, c, b)

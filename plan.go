@@ -29,6 +29,7 @@ type plan struct {
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
+	along       int // with Options.Tree its left side, which then is that of paths; −1 if unbounded
 
 	bufferOptions
 
@@ -48,6 +49,7 @@ type bufferOptions struct {
 	slopes  []float32
 	sinks   []float32
 	lse     []float32
+	parents []int // Options.Tree
 
 	queryLens, keyLens []int
 }
@@ -202,12 +204,31 @@ func (p *plan) firstSegment() int { return p.first / Segment }
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
 func (p *plan) bound(c *chunk) {
+	if p.parents != nil {
+		p.boundTree(c)
+		return
+	}
 	_, first := p.locate(c.kv, c.row)
 	_, last := p.locate(c.kv, c.row+c.rows-1)
 	c.lo, c.allHi = p.keyRange(c, first)
 	c.allLo, c.hi = p.keyRange(c, last)
 	c.hi = max(c.lo, c.hi)
 }
+
+// boundTree is bound for a call with Options.Tree. Depths are not known here: that of a query is at
+// most its index, and at least 0.
+func (p *plan) boundTree(c *chunk) {
+	_, last := p.locate(c.kv, c.row+c.rows-1)
+	if c.allLo = c.from; p.along >= 0 {
+		c.allLo = max(c.from, c.position+last-p.along)
+		c.from = max(c.from, c.firstOwn()-p.along)
+	}
+	c.lo, c.allHi = c.from, c.firstOwn()
+	c.hi = max(c.lo, c.position+last+1)
+}
+
+// firstOwn is the first key that is a query's own token, with Options.Tree.
+func (c *chunk) firstOwn() int { return c.position + c.query }
 
 // keyRange returns the keys [lo, hi) that query i of the chunk's batch entry sees by position.
 // Neither bound decreases with i. Empty ranges have hi = lo.

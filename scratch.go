@@ -37,6 +37,7 @@ type scratch struct {
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
 	ints       intScratch    // of calls in integers
+	ancestors  ancestors     // of calls with a tree
 
 	fitted sizes // what the slices are long enough for
 }
@@ -67,6 +68,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if p.parents != nil {
+		w.ancestors.fit(p)
 	}
 }
 

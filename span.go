@@ -87,7 +87,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
 	}
-	if p.looks && !w.look(p, c, &b) {
+	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, &b) {
 		if st.overwrite {
 			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
 		}

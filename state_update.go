@@ -140,7 +140,9 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 
 // initUpdate validates the arguments of an Update of a state but for its keys.
 func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
-	p.update = true
+	if p.update = true; p.parents != nil {
+		return fail(ErrOption, "Tree is set in an Update, want nil: its last keys are not known yet")
+	}
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}

@@ -27,7 +27,12 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
-	if p.slopes != nil {
+	switch {
+	case p.slopes == nil:
+		// none
+	case p.parents != nil:
+		w.addTreeSlopes(p, c, b, t, at)
+	default:
 		w.addSlopes(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)

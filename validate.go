@@ -28,8 +28,9 @@ var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, bias: o.Bias, weights: o.Weights,
-		slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, bias: o.Bias,
+		weights: o.Weights, slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, parents: o.Tree,
+		queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
@@ -133,6 +134,11 @@ func (p *plan) initOptions(opt *Options) error {
 	}
 	if err := p.initLengths(); err != nil {
 		return err
+	}
+	if p.parents != nil {
+		if err := p.initTree(); err != nil {
+			return err
+		}
 	}
 	if err := p.initPairs(opt); err != nil {
 		return err
@@ -359,7 +365,8 @@ func apart(a, b *Tensor, aEnd, bEnd int) bool {
 // onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Bias.none() && o.Weights.none() &&
-		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
+		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil && o.QueryLens == nil &&
+		o.KeyLens == nil
 }
 
 // compact is the index after the last element of a view to which no check could object, of which
