@@ -130,3 +130,35 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	}
 	return w.v
 }
+
+// pointerOf is where kernels are that read keys or values of a part, page by page
+// (gen/prefetch_pages.go) or line by line (gen/sequential.go); 0 if they do not. They prefetch what
+// is prefetchWindow after it.
+// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
+// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
+// pointer is a window before that. While it reads a step, that is the next step: after the last one
+// of keys the first one of values, and after that of values the next block's first keys.
+func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
+	switch step := p.step < Block && b.hi-b.lo == p.step; {
+	case step && b.hi < Block:
+		return sharePointer(x, c, b.first+b.hi, p.step)
+	case step && x == &p.k:
+		return sharePointer(&p.v, c, b.first, p.step)
+	case step:
+		return sharePointer(&p.k, c, b.first+Block, p.step)
+	case c.rows > at.pagedRows:
+		return 0
+	case at.shared:
+		return sharePointer(x, c, b.first+Block, Block)
+	}
+	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
+}
+
+// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
+// if these do not exist.
+func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
+	if next >= x.L {
+		return 0
+	}
+	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
+}
