@@ -114,8 +114,8 @@ func (p *plan) initSequences(s *sequenceCall, seqs []*Sequence, opt *Options) er
 	return p.initPacked(&seqs[0].store.packed, 1, keys, opt)
 }
 
-// assignQueries notes the sequences of a call, and which of the queries are of which; lens is nil if
-// each has one. It returns the length of the longest sequence.
+// assignQueries notes the sequences of a call, and which of the queries are of which; lens is nil
+// if each has one. It returns the length of the longest sequence.
 func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) (keys int,
 	err error) {
 	if lens != nil && len(lens) != len(seqs) {

@@ -2,9 +2,9 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// floatKind is float32: in panels, as kernels read keys and values of a cache or store, or where the
-// caller has them: in rows, which few rows of queries read in place, and for more are packed into
-// panels once for all.
+// floatKind is float32: in panels, as kernels read keys and values of a cache or store, or where
+// the caller has them: in rows, which few rows of queries read in place, and for more are packed
+// into panels once for all.
 type floatKind struct{}
 
 func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {

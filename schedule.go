@@ -27,8 +27,8 @@ const (
 	// one span: with more, what is between kernels takes no part of the time worth saving.
 	fullPackedRows = 16
 
-	// unitsPerWorker is how many units of work a worker should find at least, so that the others do
-	// not wait long for the last one.
+	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
+	// for the last one.
 	unitsPerWorker = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
@@ -92,9 +92,9 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 }
 
 // headsBeside is the number of key/value heads that go through memory together, which have at most
-// so many rows. Where few rows read rows of keys or values that lie beside those of other heads, as
-// in BLHD views, one head after the other would come to each page again and again, long after the
-// translation of its address was evicted.
+// that many rows. Where few rows read keys or values that lie beside those of other heads, as in
+// BLHD views, each head by itself would come to each page again, long after the translation of its
+// address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
 	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
@@ -121,7 +121,7 @@ func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.L2/(2*4*keys)
 }
 
-// hasSteps reports whether so many heads that go together have few enough rows for steps.
+// hasSteps reports whether a number of heads that go together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
 	return heads > 1 && p.chunkRows <= stepHeadRows &&
 		heads <= stepRows && heads*p.chunkRows <= stepRows
@@ -156,7 +156,7 @@ func (p *plan) partition(workers int) {
 	}
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk. It divides,
+// holdsSegments reports whether there is memory for a state of each segment of a chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
 	return p.chunks <= segmentBytes/4/p.stateSize()/max(1, segments)

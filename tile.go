@@ -2,9 +2,9 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block
-// and whose scores are products and nothing more: most are like that. The kernels are called one
-// after the other, with operands checked once for all tiles and nothing to choose between.
+// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
+// whose scores are products and nothing more: most are like that. The kernels are called in turn,
+// with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	d, stride, n := p.d, p.oStride, p.tileRows
