@@ -123,8 +123,8 @@ func (a *ancestors) ownKeys(i, own int) uint64 {
 	return seen[0]>>shift | seen[1]<<(Block-shift)
 }
 
-// windowOf leaves those keys that are at most left steps before a query: positions before own tokens,
-// and ancestors, which are one step each.
+// windowOf leaves those keys that are at most left steps before a query: positions before own
+// tokens, and ancestors, which are one step each.
 func windowOf(tree []treeQuery, keys, before uint64, i, own, left int) uint64 {
 	oldest := int(tree[i].depth) - left // the depth of the first that is seen, or a position before
 	if oldest <= 0 {
