@@ -512,6 +512,34 @@ func TestNoAllocationWithTree(t *testing.T) {
 	})
 }
 
+func TestNoAllocationWithLists(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		p := finiteProblem(random("no allocation"), shape{1, 2, 4, 2, 300, 16, 16})
+		p.opt = Options{}
+		dst, _, _ := p.results()
+		for _, opt := range []Options{{}, {Integers: true}} {
+			mustNotAllocate(t, func() error {
+				list := [4]int32{7, 100, 200, -1}
+				o := opt
+				o.Keys = View[int32]{Data: list[:], B: 1, H: 1, L: 2, D: 4, SB: 1, SH: 1, SL: Broadcast}
+				return Attend(dst, p.q, p.k, p.v, &o)
+			})
+		}
+		for _, format := range allFormats {
+			c, err := filledIn(format, p.k, p.v)
+			must(t, err)
+			pool := NewPool(2)
+			list := [4]int32{7, 100, 200, -1}
+			opt := Options{Keys: View[int32]{Data: list[:], B: 1, H: 1, L: 2, D: 4, SB: 1, SH: 1,
+				SL: Broadcast}}
+			mustNotAllocate(t, func() error { return c.Attend(dst, p.q, &opt) })
+			mustNotAllocateInPool(t, func() error { return pool.AttendCache(dst, p.q, c, &opt) })
+			must(t, pool.Close())
+			must(t, c.Close())
+		}
+	})
+}
+
 func TestNoAllocationInTopK(t *testing.T) {
 	scores := tensor(random(t.Name()), normal, 1, 1, 1, 5000).Data
 	mustNotAllocate(t, func() error {

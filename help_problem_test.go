@@ -34,7 +34,8 @@ func (p *problem) describe() string {
 		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
-		"Integers": o.Integers} {
+		"Integers": o.Integers,
+		fmt.Sprintf("Keys=%d×%d×%d", o.Keys.B, o.Keys.H, o.Keys.D): !o.Keys.none()} {
 		if is {
 			text += " " + name
 		}
@@ -270,9 +271,12 @@ func expand[T any](v View[T], b, h int) []T {
 
 // results allocates what a call writes, filled with NaN.
 func (p *problem) results() (dst, weights Tensor, lse []float32) {
-	b, h, lq := p.q.B, p.q.H, p.q.L
+	b, h, lq, keys := p.q.B, p.q.H, p.q.L, p.k.L
+	if !p.opt.Keys.none() {
+		keys = p.opt.Keys.D
+	}
 	dst = zeros(b, h, lq, p.v.D)
-	weights = zeros(b, h, lq, p.k.L)
+	weights = zeros(b, h, lq, keys)
 	lse = make([]float32, b*h*lq)
 	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
 		fillWith(x, nan32())

@@ -161,7 +161,7 @@ func (x *int8Blocks) fit(p *plan) {
 		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
 	}
 	n := 0
-	if p.chunksPerHead > 1 {
+	if p.chunksPerHead > 1 && !p.listed {
 		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
 	}
 	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]

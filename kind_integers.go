@@ -34,8 +34,11 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and
 // values.
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
-	if p.packed != nil {
-		return p.packed.data[b.place:][:p.packed.block]
+	switch {
+	case p.packed != nil:
+		return b.memory[b.place:][:p.packed.block]
+	case p.listed:
+		return w.ints.gathered()
 	}
 	return w.int8Block(p, c, b.first)
 }

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, tree, mask and blocks is asked before anything of it is read:
-// none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
-// tiles that see all of them take the way of full blocks.
+// What rows see of a block by position, tree, mask and blocks is asked before anything of it is
+// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched,
+// and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
 const (
@@ -34,7 +34,8 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
 	blocks := parts(p.lk, Block)
-	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
+	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
+		p.chunksPerHead*blocks > maxKnown {
 		w.unknown = 0
 		return &w.unknown
 	}
@@ -140,6 +141,10 @@ func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
 // lookAtMask takes keys out of seen that the mask does not allow. A mask that is the same for all
 // heads is looked at once for those of the group.
 func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
+	if p.listed {
+		w.lookAtListMask(p, c, b, seen)
+		return
+	}
 	group := p.group
 	if p.mask.SH != 0 {
 		for r := range min(group, len(seen)) {
@@ -175,7 +180,7 @@ func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
 // where a row of the mask stands for all, so that long runs that nobody sees take no time.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
-	if p.mask.Data == nil || c.heads > 1 || c.rows > inPlaceRows && several {
+	if p.mask.Data == nil || p.listed || c.heads > 1 || c.rows > inPlaceRows && several {
 		return lo
 	}
 	rows := c.rows

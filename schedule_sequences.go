@@ -71,7 +71,7 @@ func (p *plan) orderSequences() {
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if s.documents || p.pairwise || p.slopes != nil {
+	if s.documents || p.pairwise || p.slopes != nil || p.listed {
 		return // these options belong to rows of one sequence each
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
@@ -115,6 +115,9 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
 	rows := min(all, roundUp((all+n-1)/n, splitRows))
+	if p.listed {
+		rows = min(all, p.alignRows(min(all, maxRows)))
+	}
 	for row := 0; row < all; row += rows {
 		item := workItem{first: at, sequences: 1, row: row, rows: min(rows, all-row)}
 		s.items = append(s.items, item)
@@ -154,6 +157,9 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 			w.rows += rows
 		}
 		lo, hi = min(lo, c.from), max(hi, c.keys)
+	}
+	if p.listed {
+		lo, hi = 0, p.lists.D
 	}
 	segments := (hi+Segment-1)/Segment - lo/Segment
 	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
