@@ -456,6 +456,30 @@ func TestNoAllocationWithBlocks(t *testing.T) {
 	})
 }
 
+// Documents take the memory of a call that there was, on the stack or not.
+func TestNoAllocationOverDocuments(t *testing.T) {
+	shareSmallCalls(t)
+	mustNotAllocate(t, func() error {
+		var q, k, v, dst [2 * 9 * 8]float32
+		var lse [2 * 9]float32
+		var bias [9 * 9]float32
+		lens, keys := [3]int{2, 6, 1}, [3]int{4, 0, 5}
+		view := func(x []float32) Tensor { return BLHD(x, 1, 9, 2, 8) }
+		return errors.Join(
+			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
+				Causal: BottomRight, LSE: lse[:], Bias: BHLD(bias[:], 1, 1, 9, 9)}),
+			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
+				KeyDocuments: keys[:], Integers: true}))
+	})
+	p := NewPool(3)
+	defer p.Close()
+	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 3000, 3000, 8, 8})
+	dst, lens := zeros(1, 4, 3000, 8), []int{700, 0, 300, 2000}
+	mustNotAllocateInPool(t, func() error {
+		return p.Attend(dst, x.q, x.k, x.v, &Options{Documents: lens, Causal: TopLeft})
+	})
+}
+
 func TestNoAllocationWithTree(t *testing.T) {
 	shareSmallCalls(t)
 	r := random("no allocation")

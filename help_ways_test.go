@@ -36,6 +36,9 @@ var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, k, v, opt)
+		if opt != nil && opt.Documents != nil {
+			return j.plan.initDocuments(&j.call, opt)
+		}
 		return j.plan.init(opt)
 	})
 }

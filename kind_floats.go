@@ -13,7 +13,7 @@ func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
 	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
-		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
 	}
 }
@@ -24,7 +24,7 @@ func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 		return
 	}
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
+	k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
 	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 }
 
@@ -38,7 +38,7 @@ func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if p.listed {
 		return
 	}
-	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
+	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
 	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
@@ -147,7 +147,7 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	case p.valueKind == kindPanels:
 		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v
 }

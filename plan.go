@@ -149,6 +149,7 @@ type chunk struct {
 	position  int // of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
+	base      int // key 0 in views and options: where the keys of a document begin
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 
@@ -179,7 +180,7 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	if p.queryLens != nil {
 		queries = p.queryLens[b]
 	}
-	c.b, c.heads, c.position, c.keys = b, 1, p.offset, p.lk
+	c.b, c.heads, c.position, c.base, c.keys = b, 1, p.offset, 0, p.lk
 	if p.keyLens != nil {
 		c.keys = p.keyLens[b]
 	}

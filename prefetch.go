@@ -49,6 +49,7 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
 		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
@@ -88,10 +89,10 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		rows := p.rowsOfHead(t, first)
 		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			from := p.bias.offset(c.b, h, i) + c.base + b.first + t.lo
 			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
 		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
-			from := p.mask.offset(c.b, h, i) + next // it was looked at for this block
+			from := p.mask.offset(c.b, h, i) + c.base + next // it was looked at for this block
 			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
 		} else {
 			return
@@ -118,13 +119,13 @@ func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
 	case at.shared:
 		return sharePointer(x, c, b.first+Block, Block)
 	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
+	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
 }
 
 // sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
 // if these do not exist.
 func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next >= x.L {
+	if next += c.base; next >= x.L {
 		return 0
 	}
 	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow

@@ -204,6 +204,7 @@ func (p *plan) stateSize() int {
 func (p *plan) decideReads(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
+		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
 		queries, few = s.longest, few && !s.sharesPrefixes()
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d

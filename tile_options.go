@@ -102,7 +102,7 @@ func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float
 	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.bias.offset(c.b, h, i) + first + t.lo
+		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
 		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
 			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)

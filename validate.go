@@ -152,6 +152,10 @@ func (p *plan) initOptions(opt *Options) error {
 	if p.sinks != nil && len(p.sinks) != p.heads {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
 	}
+	if (opt.Documents != nil || opt.KeyDocuments != nil) &&
+		(p.sequences == nil || !p.sequences.documents) {
+		return errDocuments(opt)
+	}
 	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
 		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d",
 			len(p.lse), p.batch, p.heads, p.lq)
@@ -374,7 +378,7 @@ func apart(a, b *Tensor, aEnd, bEnd int) bool {
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Keys.none() && o.Bias.none() &&
 		o.Weights.none() && o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil &&
-		o.QueryLens == nil && o.KeyLens == nil
+		o.QueryLens == nil && o.KeyLens == nil && o.Documents == nil && o.KeyDocuments == nil
 }
 
 // compact is the index after the last element of a view to which no check could object, of which
