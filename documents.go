@@ -56,6 +56,8 @@ func (o *Options) checkDocuments() error {
 		return fail(ErrOption, "QueryLens has %d lengths, want nil with Documents", len(o.QueryLens))
 	case o.Tree != nil:
 		return fail(ErrOption, "Tree has %d parents, want nil with Documents", len(o.Tree))
+	case !o.Keys.none():
+		return fail(ErrOption, "Keys are set with Documents, want one of them")
 	case o.KeyLens != nil:
 		return fail(ErrOption, "KeyLens has %d lengths, want nil with Documents", len(o.KeyLens))
 	}

@@ -328,6 +328,8 @@ func TestDocumentsErrors(t *testing.T) {
 			"QueryLens has 1 lengths, want nil with Documents"},
 		{"Tree", x(10), Options{Documents: []int{10}, Tree: make([]int, 10)}, ErrOption,
 			"Tree has 10 parents, want nil with Documents"},
+		{"Keys", x(10), Options{Documents: []int{10}, Keys: View[int32]{B: 1}}, ErrOption,
+			"Keys are set with Documents, want one of them"},
 		{"KeyLens", x(10), Options{Documents: []int{10}, KeyLens: []int{10}}, ErrOption,
 			"KeyLens has 1 lengths, want nil with Documents"},
 		{"batch", two, Options{Documents: []int{10}}, ErrShape, "k.B is 2, want 1 with Documents"},

@@ -175,7 +175,7 @@ func (w *scratch) lookAtListMask(p *plan, c *chunk, b *part, seen []uint64) {
 // biasOf is the biases of a row for keys lo to hi−1 of the block at key first.
 func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 	h, i := p.locate(c.kv, row)
-	from := p.bias.offset(c.b, h, i)
+	from := p.bias.offset(c.b, h, i) + c.base
 	if !p.listed {
 		return p.bias.Data[from+c.base+first+lo:]
 	}
