@@ -325,7 +325,7 @@ func mustShareTrees(t *testing.T, r *rand.Rand, format Format) {
 	must(t, AttendSequences(dst, q, seqs, &opt))
 	p := newPlan(dst, q, Tensor{}, Tensor{}, &opt)
 	var call sequenceCall
-	must(t, p.initSequences(&call, call.take(seqs), &opt))
+	must(t, p.initSequences(&call, seqs, &opt))
 	p.decideSequences(&tuned, 1)
 	if asking > 1 && !call.sharesPrefixes() {
 		t.Errorf("queries %v share no pages", opt.QueryLens)

@@ -147,7 +147,9 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		if p.flip {
 			scale(q, q, -1)
 		}
-		p.rotateQueries(q)
+		if p.integers || p.packed != nil && p.packed.rotates {
+			p.rotateQueries(q)
+		}
 		if p.integers {
 			w.ints.quantizeQueries(p, h, q)
 		}
@@ -284,18 +286,25 @@ func (w *scratch) addShared(p *plan, st *state, lo, hi int) {
 }
 
 // addGroup is addShared for some sequences that follow each other: first for the pages that all of
-// them share, then for those of each part of them that share more.
+// them share, of which blocks that all rows see whole go through all rows together, then for those
+// of each part of them that share more.
 func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
 	if len(group) == 1 {
 		w.addAlone(p, group, st, lo, hi)
 		return
 	}
-	shared := hi
+	shared, from, to := hi, max(lo, group[0].allLo), group[0].allHi
 	for i := range group[1:] {
-		shared = min(shared, group[1+i].shared)
+		x := &group[1+i]
+		shared, from, to = min(shared, x.shared), max(from, x.allLo), min(to, x.allHi)
 	}
-	if shared > lo {
-		w.addPrefix(p, group, st, lo, shared)
+	if from, to = roundUp(from, Block), min(to, shared)/Block*Block; from < to {
+		w.addAlone(p, group, st, lo, from)
+		w.addTogether(p, group, st, from, to)
+		lo = to
+	}
+	if lo < shared {
+		w.addAlone(p, group, st, lo, shared)
 		lo = shared
 	}
 	for first := 0; first < len(group) && lo < hi; {
@@ -306,23 +315,6 @@ func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
 		w.addGroup(p, group[first:first+n], st, lo, hi)
 		first += n
 	}
-}
-
-// addPrefix adds keys [lo, hi), which are in the same pages for all sequences. Blocks that all rows
-// see whole go through all rows together.
-func (w *scratch) addPrefix(p *plan, group []prefixRows, st *state, lo, hi int) {
-	from, to := lo, hi
-	for i := range group {
-		from, to = max(from, group[i].allLo), min(to, group[i].allHi)
-	}
-	from, to = roundUp(from, Block), to/Block*Block
-	if from >= to {
-		w.addAlone(p, group, st, lo, hi)
-		return
-	}
-	w.addAlone(p, group, st, lo, from)
-	w.addTogether(p, group, st, from, to)
-	w.addAlone(p, group, st, to, hi)
 }
 
 // addAlone adds keys [lo, hi) to the state of one sequence after another.

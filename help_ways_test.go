@@ -209,7 +209,7 @@ func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
 	return attendPacked(dst, q, k, v, opt, func(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 		return pooled(dst, func(j *job) error {
 			j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-			return j.plan.initSequences(&j.call, j.call.take(seqs), opt)
+			return j.plan.initSequences(&j.call, seqs, opt)
 		})
 	})
 }

@@ -17,10 +17,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 		w.gather(p, c, b) // and the values
 	}
 	switch p.keyKind {
-	case kindViews:
-		viewKind{}.keys(w, p, c, b)
-	case kindPanels:
-		panelKind{}.keys(w, p, c, b)
+	case kindViews, kindPanels:
+		floatKind{}.keys(w, p, c, b)
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
 	}
@@ -30,10 +28,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 	w.queue.pointer = w.pointer
 	switch p.keyKind {
-	case kindViews:
-		viewKind{}.score(w, p, c, b, t, at)
-	case kindPanels:
-		panelKind{}.score(w, p, c, b, t, at)
+	case kindViews, kindPanels:
+		floatKind{}.score(w, p, c, b, t, at)
 	case kindBits:
 		bitKind{}.score(w, p, c, b, t, at)
 	case kindIntegers:
@@ -45,10 +41,8 @@ func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 func (w *scratch) values(p *plan, c *chunk, b *part) {
 	w.scanned, w.typed = false, false
 	switch p.valueKind {
-	case kindViews:
-		viewKind{}.values(w, p, c, b)
-	case kindPanels:
-		panelKind{}.values(w, p, c, b)
+	case kindViews, kindPanels:
+		floatKind{}.values(w, p, c, b)
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
 	case kindIntegers:
@@ -69,7 +63,7 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	case kindLatent:
 		latentKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	}
 }
 

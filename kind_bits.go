@@ -22,7 +22,7 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
-		panelKind{}.score(w, p, c, b, t, at)
+		floatKind{}.score(w, p, c, b, t, at)
 	}
 	if scales != nil {
 		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
@@ -62,7 +62,7 @@ func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	if !w.typed {
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
 	values, _ := p.packed.values(b.memory[b.place:])

@@ -55,7 +55,7 @@ func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, 
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)
 	case !w.typed:
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
 		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)
 	}

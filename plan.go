@@ -75,19 +75,19 @@ type schedule struct {
 	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
-	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
+	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
 	blocks      int  // at most, of a span,
-	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
+	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
 	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
 	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
-	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
+	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
 }
 
 // kind is a form of keys or of values, see kind.go.
@@ -103,8 +103,8 @@ const (
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
-	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
-	pagedRows   int  // chunks of up to so many rows prefetch them along a pointer
+	inPlaceRows int  // chunks of up to this many rows read them in place; 0: all read them packed
+	pagedRows   int  // chunks of up to this many rows prefetch them along a pointer
 	shared      bool // each head of a chunk prefetches its share of all heads' tokens
 }
 
@@ -317,16 +317,14 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
-// findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
-func (p *plan) findBlocks(c *chunk, j int, at []int) {
+// placeOf is where the block of a cache or store begins that has key j of the chunk's batch entry
+// and head.
+func (p *plan) placeOf(c *chunk, j int) int {
 	table := p.table // stored in the chunk, it would make the caller's buffers escape
 	if c.table != nil {
 		table = c.table
 	}
-	for i := range at {
-		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
-	}
+	return p.packed.offsetOf(table, c.b, c.kv, j)
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over

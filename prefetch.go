@@ -1,17 +1,11 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+// What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
+// pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
 
-// What the engine has prefetched while kernels compute, and in which way: a queue of rows for
-// score, and for few rows a pointer along which their kernels go through pages
-// (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
-// prefetchWindow after the pointer. No result depends on any of it.
-
-const (
-	// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a
-	// part in each: under a causal mask few rows see these blocks, so one is not enough.
-	outputBlocks = 4
-)
+// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a part
+// in each: under a causal mask few rows see these blocks, so one is not enough.
+const outputBlocks = 4
 
 // prefetchTokens fills the queue for the block at key first: with the next block's keys and values
 // and some of the chunk's outputs, in the last block of the chunk with the keys and values that the
@@ -99,34 +93,4 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)
-}
-
-// pointerOf is where kernels are that read keys or values of a part, page by page; 0 if they do not.
-// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
-// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
-// pointer is a window before that. While it reads a step, that is the next step: after the last one
-// of keys the first one of values, and after that of values the next block's first keys.
-func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
-	switch step := p.step < Block && b.hi-b.lo == p.step; {
-	case step && b.hi < Block:
-		return sharePointer(x, c, b.first+b.hi, p.step)
-	case step && x == &p.k:
-		return sharePointer(&p.v, c, b.first, p.step)
-	case step:
-		return sharePointer(&p.k, c, b.first+Block, p.step)
-	case c.rows > at.pagedRows:
-		return 0
-	case at.shared:
-		return sharePointer(x, c, b.first+Block, Block)
-	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
-}
-
-// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
-// if these do not exist.
-func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next += c.base; next >= x.L {
-		return 0
-	}
-	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
 }

@@ -27,8 +27,8 @@ const (
 	// one span: with more, what is between kernels takes no part of the time worth saving.
 	fullPackedRows = 16
 
-	// unitsPerWorker is how many units of work a worker should find at least, so that the others do
-	// not wait long for the last one.
+	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
+	// for the last one.
 	unitsPerWorker = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
@@ -94,9 +94,9 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 }
 
 // headsBeside is the number of key/value heads that go through memory together, which have at most
-// so many rows. Where few rows read rows of keys or values that lie beside those of other heads, as
-// in BLHD views, one head after the other would come to each page again and again, long after the
-// translation of its address was evicted.
+// that many rows. Where few rows read keys or values that lie beside those of other heads, as in
+// BLHD views, each head by itself would come to each page again, long after the translation of its
+// address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
 	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
@@ -123,7 +123,7 @@ func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.L2/(2*4*keys)
 }
 
-// hasSteps reports whether so many heads that go together have few enough rows for steps.
+// hasSteps reports whether a number of heads that go together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
 	return heads > 1 && p.chunkRows <= stepHeadRows &&
 		heads <= stepRows && heads*p.chunkRows <= stepRows
@@ -188,7 +188,7 @@ func (p *plan) alignRows(rows int) int {
 	return all / n
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk. It divides,
+// holdsSegments reports whether there is memory for a state of each segment of a chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
 	return p.chunks <= segmentBytes/4/p.stateSize()/max(1, segments)
@@ -210,10 +210,15 @@ func (p *plan) decideReads(t *tuning.Row) {
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
 		!(p.packed != nil && p.packed.rotates)
+	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
+	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
+	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+		!(p.packed != nil && p.packed.scaled) && t.ISA.SIMD() &&
+		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
 	if p.keyKind == kindBits && !p.pairwise {
 		p.typedRows = maxTypedRows
 	}
-	if p.full = p.fullKernels(t); p.listed {
+	if p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
 	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
@@ -231,17 +236,6 @@ func (p *plan) decideReads(t *tuning.Row) {
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
-}
-
-// fullKernels reports whether full blocks need nothing but assembly for scores, softmax and values
-// one after the other, in float32, and no call has to be split.
-func (p *plan) fullKernels(t *tuning.Row) bool {
-	if p.natural || p.bias.Data != nil || p.integers || p.packed != nil && p.packed.scaled {
-		return false
-	}
-	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
-		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 }
 
 // decideViews says where keys and values of views are read. Keys in rows are transposed in

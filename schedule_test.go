@@ -256,7 +256,7 @@ func TestScheduleCost(t *testing.T) {
 			dst, _, _ := x.results()
 			var call sequenceCall
 			p := newPlan(dst, x.q, Tensor{}, Tensor{}, &opt)
-			must(t, p.initSequences(&call, call.take([]*Sequence{seq}), &opt))
+			must(t, p.initSequences(&call, []*Sequence{seq}, &opt))
 			got := p.cost(&tuned)
 			p.sequences, p.queryLens, p.table = nil, nil, &seq.table
 			if cost := p.cost(&tuned); cost != got {

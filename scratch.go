@@ -142,7 +142,5 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 		b.memory = rawBytes(w.gathered.block)
 		return
 	}
-	var place [1]int
-	p.findBlocks(c, b.first, place[:])
-	b.memory, b.place = p.packed.data, place[0]
+	b.memory, b.place = p.packed.data, p.placeOf(c, b.first)
 }

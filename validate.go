@@ -46,8 +46,8 @@ func (p *plan) init(opt *Options) error {
 	return p.initCall(k.B, opt)
 }
 
-// initPacked validates the arguments of a call over the tokens of a cache, so many of each batch
-// entry, or over sequences of a store.
+// initPacked validates the arguments of a call over the tokens of a cache, of which each batch
+// entry has length, or over sequences of a store.
 func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
 	p.packed, p.unrotate = s, s.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
