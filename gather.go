@@ -175,7 +175,7 @@ func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 	h, i := p.locate(c.kv, row)
 	from := p.bias.offset(c.b, h, i) + c.base
 	if !p.listed {
-		return p.bias.Data[from+first+lo:]
+		return p.bias.Data[from+c.base+first+lo:]
 	}
 	pairs := w.gathered.pairs[:hi-lo]
 	for n, j := range p.listOf(c)[first+lo : first+hi] {
