@@ -11,15 +11,15 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if p.keyKind == kindPanels {
 		w.queue.inOrder = c.rows <= p.inOrderRows
 		if w.pointer = 0; c.rows <= p.keys.pagedRows {
-			w.pointer = operand.Address(p.packed.data, b.place)
+			w.pointer = operand.Address(b.memory, b.place)
 		}
 		return
 	}
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	if !inPlace {
+	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
-		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
 	}
 }
@@ -27,7 +27,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	if c.rows <= p.keys.inPlaceRows {
-		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
 		scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 		return
 	}
@@ -44,7 +44,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if p.valueKind == kindPanels {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
 		if c.rows <= p.values.pagedRows {
-			w.layout.pointer = operand.Address(p.packed.data, b.place+p.packed.keyBytes)
+			w.layout.pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
 		}
 		return
 	}
@@ -54,7 +54,10 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return
 	}
-	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
+	if p.listed {
+		return
+	}
+	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
 	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
@@ -114,7 +117,7 @@ func (w *scratch) hides(p *plan, b *part, t *tile, v []float32, at int) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -124,9 +127,9 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
+		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v
 }
@@ -151,13 +154,13 @@ func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
 	case at.shared:
 		return sharePointer(x, c, b.first+Block, Block)
 	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
+	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
 }
 
 // sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
 // if these do not exist.
 func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next >= x.L {
+	if next += c.base; next >= x.L {
 		return 0
 	}
 	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow

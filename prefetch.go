@@ -40,9 +40,10 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
 		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
@@ -73,7 +74,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 // prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
 // the queue: the bias is read as soon as the tile's scores are there.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
-	if c.rows <= inPlaceRows {
+	if c.rows <= inPlaceRows || p.listed {
 		return
 	}
 	heads := min(p.group, t.rows, pairRuns)
@@ -82,10 +83,10 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		rows := p.rowsOfHead(t, first)
 		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			from := p.bias.offset(c.b, h, i) + c.base + b.first + t.lo
 			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
 		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
-			from := p.mask.offset(c.b, h, i) + next // it was looked at for this block
+			from := p.mask.offset(c.b, h, i) + c.base + next // it was looked at for this block
 			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
 		} else {
 			return
