@@ -54,7 +54,9 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 	for j := b.lo / together * together; j < b.hi; j += together {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
-			from[i] = token{p.packed.data[p.placeOf(c, position):][:p.packed.block], position % Block}
+			var place [1]int
+			p.findBlocks(c, position, place[:])
+			from[i] = token{p.packed.data[place[0]:][:p.packed.block], position % Block}
 		}
 		p.packed.copyTokens(to, j, &from)
 	}
@@ -175,7 +177,7 @@ func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 	h, i := p.locate(c.kv, row)
 	from := p.bias.offset(c.b, h, i) + c.base
 	if !p.listed {
-		return p.bias.Data[from+c.base+first+lo:]
+		return p.bias.Data[from+first+lo:]
 	}
 	pairs := w.gathered.pairs[:hi-lo]
 	for n, j := range p.listOf(c)[first+lo : first+hi] {
