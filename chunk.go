@@ -247,16 +247,15 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	w.queue.clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.looked && !b.every {
-			w.trim(b, &t)
+		if b.tile(p, c, row, &t); b.looked && !b.whole() {
+			w.see(p, c, b, &t)
 		}
 		if t.lo == t.hi {
 			continue
 		}
 		w.score(p, c, b, &t, 0)
-		if full := w.optionScores(p, c, b, &t, 0); full || p.bias.Data == nil {
-			w.visibleKeys(p, c, b, &t, 0) // writing weights asks for each key
-		}
+		w.optionScores(p, c, b, &t, 0)
+		w.visibleKeys(p, c, b, &t, 0) // writing weights asks for each key
 		if p.sinks != nil {
 			w.naturalScores(p, c, &t)
 		}

@@ -67,6 +67,7 @@ func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }
 func FuzzAddBias(f *testing.F)          { fuzzKernel(f, "addBias") }
+func FuzzMaskBias(f *testing.F)         { fuzzKernel(f, "maskBias") }
 func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }

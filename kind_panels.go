@@ -7,7 +7,7 @@ type panelKind struct{}
 
 func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
-	if p.pairwise() {
+	if p.looks() {
 		w.prefetchPairs(p, c, b, t)
 	}
 	k := w.floatKeys(p, b)
@@ -43,25 +43,11 @@ func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
 	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
-	if !w.allVisible(p, t, at) && !w.allFinite(b, v) {
+	if !t.uniform && !w.allFinite(b, v) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}
 	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
-}
-
-// allVisible reports whether all rows of a tile see all of its keys, whatever options say.
-func (w *scratch) allVisible(p *plan, t *tile, at int) bool {
-	if !t.uniform || p.bias.Data == nil {
-		return t.uniform
-	}
-	all := lowBits(t.hi) &^ lowBits(t.lo)
-	for _, visible := range w.visible[at:][:t.rows] {
-		if visible != all {
-			return false
-		}
-	}
-	return true
 }
 
 // allFinite reports whether weights of 0 make any value of a part vanish. It looks once, and only

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, mask and blocks is asked before anything of it is read:
-// none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
+// What rows see of a block by position, mask, bias and blocks is asked before anything of it is
+// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
 // tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
@@ -16,23 +16,73 @@ const (
 	sawSome
 	sawEverywhere // each row some keys of the first panel and of the last one, or near these
 	sawAll
+
+	sawBias = 1 << 7 // beside sawAll: scores have a bias, which hides nothing
 )
 
 // look finds out which keys of a part the chunk's rows see, and reports whether some row sees one.
 // Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
 // at for the first of them: for others it is known where nobody sees a key, or all see the block.
+// Of the bias of many rows, which is much memory, look asks only whether it shows some key: see does
+// the rest.
 func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	known := w.knownOf(p, c, b)
-	if *known != sawNone && *known != sawAll {
-		*known = w.lookAt(p, c, b)
+	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
+	if b.saw = *known &^ sawBias; b.saw != sawNone && b.saw != sawAll {
+		b.asks = p.bias.Data != nil && c.rows > p.tileRows
+		b.saw = w.lookAt(p, c, b)
+		if b.asks && b.saw != sawNone && !w.biasShows(p, c, b) {
+			b.saw = sawNone
+		}
+		if *known = b.saw; b.saw == sawAll {
+			*known = b.knownAll()
+		}
 	}
-	b.looked, b.every, b.trims = true, *known == sawAll, *known == sawSome
-	return *known != sawNone
+	return b.saw != sawNone
+}
+
+// see makes a tile one of what its rows see, and notes whether their scores have a bias.
+func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
+	if b.asks {
+		hides, adds := w.lookAtPairs(p, c, b, t.row, t.rows, true)
+		b.biased = b.biased || adds
+		if hides {
+			b.hides = true
+			w.trim(t)
+			return
+		}
+	}
+	switch b.saw {
+	case sawSome:
+		w.trim(t)
+	case sawEverywhere:
+		t.uniform = false
+	}
+}
+
+// learn notes for other heads that a bias has hidden nothing of a block.
+func (w *scratch) learn(p *plan, c *chunk, b *part) {
+	if b.asks && b.saw == sawAll && !b.hides {
+		known := w.knownOf(p, c, b)
+		b.asks = false
+		*known = b.knownAll()
+	}
+}
+
+// knownAll is what to note of a block that all rows see by mask and blocks.
+func (b *part) knownAll() uint8 {
+	switch {
+	case b.asks:
+		return sawSome
+	case b.biased:
+		return sawAll | sawBias
+	}
+	return sawAll
 }
 
 // knownOf is where it is noted what a chunk's rows see of a block.
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
-	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
+	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
 	blocks := parts(p.lk, Block)
 	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
 		w.unknown = 0
@@ -64,8 +114,14 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	if p.blocked.Data != nil {
 		w.lookAtBlocks(p, c, b, seen)
 	}
+	hides := false
+	if p.bias.Data != nil && !b.asks {
+		hides, b.biased = w.lookAtPairs(p, c, b, 0, c.rows, true)
+	}
 	if p.mask.Data != nil {
-		w.lookAtMask(p, c, b, seen)
+		w.lookAtPairs(p, c, b, 0, c.rows, false)
+	} else if !hides && b.equal && whole == ^uint64(0) && p.blocked.Data == nil {
+		return sawAll
 	}
 	some, every, lo, hi := uint64(0), ^uint64(0), 0, Block
 	for _, e := range seen {
@@ -117,37 +173,106 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
 	}
 }
 
-// lookAtMask takes keys out of seen that the mask does not allow. A mask that is the same for all
-// heads is looked at once for those of the group.
-func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
-	group := p.group
-	if p.mask.SH != 0 {
-		for r := range min(group, len(seen)) {
-			h, i := p.locate(c.kv, c.row+r)
-			from := p.mask.offset(c.b, h, i) + b.first + b.lo
-			rows := (len(seen) - r + group - 1) / group
-			maskKeys(p.mask.Data[from:], seen[r:], rows, group, p.mask.SL, b.lo, b.hi-b.lo)
-		}
-		return
+// lookAtPairs takes keys out of w.seen that the mask or, if asked for, the bias hides from some rows
+// of a chunk. One that is the same for all heads is looked at once for those of the group. It
+// reports whether a bias hides a key, and whether one is neither that nor ±0.
+func (w *scratch) lookAtPairs(p *plan, c *chunk, b *part, row, rows int,
+	bias bool) (hides, adds bool) {
+	seen, first := w.seen[row:][:rows], c.row+row
+	group, sh, sl := p.group, p.mask.SH, p.mask.SL
+	if bias {
+		sh, sl = p.bias.SH, p.bias.SL
 	}
-	first := c.row / group
-	queries := (c.row+len(seen)-1)/group - first + 1
-	if p.mask.SL == 0 {
+	if sh != 0 || group == 1 && sl != 0 {
+		for r := range min(group, rows) {
+			h, i := p.locate(c.kv, first+r)
+			x, y := p.hide(c, b, h, i, seen[r:], (rows-r+group-1)/group, group, bias)
+			hides, adds = hides || x, adds || y
+		}
+		return hides, adds
+	}
+	query := first / group
+	queries := (first+rows-1)/group - query + 1
+	if sl == 0 {
 		queries = 1
 	}
 	allowed := w.allowed[:queries]
 	for i := range allowed {
 		allowed[i] = ^uint64(0)
 	}
-	from := p.mask.offset(c.b, 0, first) + b.first + b.lo
-	maskKeys(p.mask.Data[from:], allowed, queries, 1, p.mask.SL, b.lo, b.hi-b.lo)
+	hides, adds = p.hide(c, b, 0, query, allowed, queries, 1, bias)
 	for r := range seen {
 		i := 0
 		if queries > 1 {
-			i = (c.row+r)/group - first
+			i = (first+r)/group - query
 		}
 		seen[r] &= allowed[i]
 	}
+	return hides, adds
+}
+
+// hide takes keys out of every step-th row of seen, for queries from i on of head h.
+func (p *plan) hide(c *chunk, b *part, h, i int, seen []uint64, rows, step int,
+	bias bool) (hides, adds bool) {
+	if bias {
+		x := p.bias.Data[p.bias.offset(c.b, h, i)+b.first+b.lo:]
+		return maskBias(x, seen, rows, step, p.bias.SL, b.lo, b.hi-b.lo)
+	}
+	x := p.mask.Data[p.mask.offset(c.b, h, i)+b.first+b.lo:]
+	maskKeys(x, seen, rows, step, p.mask.SL, b.lo, b.hi-b.lo)
+	return false, false
+}
+
+// biasShows reports whether a bias leaves some row a key: most often it does the first one.
+func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
+	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
+		n = min(n, c.rows-row)
+		w.lookAtPairs(p, c, b, row, n, true)
+		for _, e := range w.seen[row:][:n] {
+			if e != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// seeSpan leaves a span of several whole blocks or heads the first blocks that all rows of all heads
+// see, or if there is none, makes it one of one block that heads take one after the other. It
+// returns the span's end.
+func (w *scratch) seeSpan(p *plan, c *chunk, s *span) (end int) {
+	n := 0
+	for s.biased = false; n < s.blocks && w.headsSeeWhole(p, c, s.first+n*Block, s); n++ {
+	}
+	if s.blocks = max(1, n); n == 0 {
+		s.step = Block
+	}
+	return s.first + s.blocks*Block
+}
+
+// headsSeeWhole reports whether all rows of all heads of a chunk see a whole block.
+func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
+	var h chunk
+	for g := range c.heads {
+		b := part{first: first, hi: Block, equal: true}
+		if !w.seesWhole(p, c.head(g, &h), &b) {
+			return false
+		}
+		s.biased = s.biased || b.biased
+	}
+	return true
+}
+
+// seesWhole reports whether all rows of a chunk see a whole block.
+func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
+	t := tile{rows: c.rows, hi: Block, uniform: true}
+	if !w.look(p, c, b) || b.saw != sawAll {
+		return false
+	}
+	if b.asks {
+		w.see(p, c, b, &t)
+	}
+	return !b.hides
 }
 
 // skipHidden is the first key from lo to hi−1 at which the block begins, or lo, of which a mask or
@@ -186,10 +311,7 @@ func indexTrue(x []bool) int {
 
 // trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
 // where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
-func (w *scratch) trim(b *part, t *tile) {
-	if t.uniform = false; !b.trims {
-		return
-	}
+func (w *scratch) trim(t *tile) {
 	seen := w.seen[t.row:][:t.rows]
 	same := 1
 	for same < len(seen) && seen[same] == seen[0] {

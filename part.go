@@ -8,10 +8,16 @@ type part struct {
 	lo, hi int
 	place  int  // where the block begins in the memory of a cache or store
 	equal  bool // by position, every row of the chunk sees all of these keys
-	looked bool // which of them rows see is in scratch.seen; then
-	every  bool // whether all rows see the whole block,
-	trims  bool // or some so few keys that tiles may have fewer
+	biased bool // some scores have a bias
+
+	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
+	saw    uint8 // sawSome to sawAll, as look.go has them,
+	asks   bool  // but for a bias, which is to be looked at tile by tile;
+	hides  bool  // it has hidden keys of a tile
 }
+
+// whole reports whether rows were looked at and see the whole block.
+func (b *part) whole() bool { return b.saw == sawAll && !b.asks }
 
 // tile is the rows that go through the kernels together, and the keys of the
 // block that at least one of them sees.

@@ -134,16 +134,15 @@ func (p *plan) readsBits(c *chunk, equal bool) bool {
 // scaledValues reports whether values have scales.
 func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
 
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
-
-// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
+// looks reports whether a mask, a bias or blocks may hide keys of a block from all rows: then it is
+// looked at before anything else of the block is read.
+func (p *plan) looks() bool {
+	return p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil
+}
 
 // plainScores reports whether scores are products and nothing more.
 func (p *plan) plainScores() bool {
-	return !p.natural && !p.pairwise()
+	return !p.natural && !p.looks()
 }
 
 // locate returns the query head and query index of a row.

@@ -229,7 +229,7 @@ func (p *plan) decidePacked(t *tuning.Row) {
 	switch {
 	case p.packed.format == F32 && p.plainScores() && (p.full || p.packed.valuesInKeys):
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
-	case p.packed.format != F32 && !p.pairwise():
+	case p.packed.format != F32 && !p.looks():
 		p.typedRows = maxTypedRows
 		if p.plainScores() {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
@@ -241,7 +241,7 @@ func (p *plan) decidePacked(t *tuning.Row) {
 // one after the other, and no call has to be split.
 func (p *plan) fullKernels(t *tuning.Row) bool {
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return !p.natural && p.bias.Data == nil && t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
+	return !p.natural && t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
 		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 }
 

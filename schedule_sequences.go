@@ -66,7 +66,7 @@ func (p *plan) orderSequences() {
 			s.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if p.pairwise() || p.slopes != nil {
+	if p.looks() || p.slopes != nil {
 		return // these options belong to rows of one sequence each
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {

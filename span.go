@@ -12,6 +12,7 @@ type span struct {
 	blocks int  // more than one only if equal
 	step   int  // keys of a step: Block, or less for several heads that see the whole block
 	equal  bool // by position, every row sees all keys from first to the last one of the span
+	biased bool // some scores of a span of several blocks or heads have a bias
 }
 
 // addSegment adds keys [lo, hi) of one segment to a state.
@@ -29,6 +30,9 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 			}
 		}
 		end := p.nextSpan(c, lo, hi, &s)
+		if p.looks() && (s.step < Block || s.blocks > 1) {
+			end = w.seeSpan(p, c, &s)
+		}
 		if s.step < Block {
 			w.addSpan(p, c, st, &s)
 		} else {
@@ -49,9 +53,9 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 // end.
 func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	s.first, s.blocks, s.step = lo/Block*Block, 1, Block
-	s.lo, s.hi = lo-s.first, min(hi-s.first, Block)
+	s.lo, s.hi, s.biased = lo-s.first, min(hi-s.first, Block), false
 	all := min(hi, c.allHi) // to here every row sees the keys
-	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal || p.looks() {
+	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal {
 		return s.first + s.hi
 	}
 	switch {
@@ -113,13 +117,13 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	full := p.fullBlock(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.looked && !b.every {
-			w.trim(b, &t)
+		if b.tile(p, c, row, &t); b.looked && !b.whole() {
+			w.see(p, c, b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
 			rows := c.rows - row
-			if b.looked && !b.every {
+			if b.looked && !b.whole() {
 				rows = w.runOfAll(row, c.rows)
 			}
 			w.fullTiles(p, c, st, b, row, rows)
@@ -131,6 +135,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
+	w.learn(p, c, b)
 }
 
 // fullBlock reports whether rows that see all keys of a block may go from kernel to kernel: its
@@ -156,7 +161,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	for i := range s.blocks {
 		w.queue.after = (s.blocks - 1 - i) * Block
 		for key := 0; key < Block; key += s.step {
-			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
+			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true, biased: s.biased}
 			for g := range c.heads {
 				head := c.head(g, &h)
 				w.keys(p, head, &b)
@@ -171,7 +176,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		return
 	}
 	for i := range s.blocks {
-		b := part{first: s.first + i*Block, hi: Block, equal: true}
+		b := part{first: s.first + i*Block, hi: Block, equal: true, biased: s.biased}
 		w.values(p, c, &b)
 		w.addValues(p, c, st, &b, &t, i*c.rows)
 		st.overwrite = false
@@ -188,7 +193,7 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	} else {
 		for g := range c.heads {
 			head := c.head(g, &h)
-			every := w.optionScores(p, head, &part{first: s.first}, t, g*c.rows)
+			every := w.optionScores(p, head, &part{first: s.first, biased: s.biased}, t, g*c.rows)
 			masked = w.weigh(p, head, st, nil, t, g*c.rows, every) || masked
 		}
 	}

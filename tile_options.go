@@ -4,33 +4,32 @@ import "math"
 
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
-// none. It reports whether every row sees every key of the block at key first; if not, the keys
-// that a row sees have their bits set in w.visible.
+// none. It reports whether every row sees every key of the block; if not, the keys that a row sees
+// have their bits set in [scratch.visibleTo].
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
-	if p.bias.Data != nil || !full && !b.looked {
+	if !full && !b.looked {
 		w.visibleKeys(p, c, b, t, at)
 	}
-	first := b.first
-	u, every := p.scale, ^uint64(0)
+	u := p.scale
 	switch {
 	case p.integers && p.natural:
-		every = w.int8Scores(p, c, first, t, at)
+		w.int8Scores(p, c, b, t, at)
 	case p.softcap > 0:
 		w.softcap(p.softcap, u/p.softcap, t, at)
 		u = 1
 	}
 	if p.integers {
 		// done
-	} else if p.bias.Data != nil {
-		every = w.addBias(p, c, first, t, at, u)
+	} else if b.biased {
+		w.addBias(p, c, b.first, t, at, u)
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
 	if p.slopes != nil {
-		w.addSlopes(p, c, first, t, at)
+		w.addSlopes(p, c, b.first, t, at)
 	}
-	return full && every == ^uint64(0)
+	return full
 }
 
 // softcap caps the tile's scores: at once where they are side by side.
@@ -45,9 +44,8 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 }
 
 // int8Scores makes natural scores of products, and options of these, row by row, since each row has
-// its unit. It returns the keys that are left in every row.
-func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
-	every = ^uint64(0)
+// its unit.
+func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
 	for r := range t.rows {
 		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
@@ -55,15 +53,14 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 			softcap(s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
 			u = 1
 		}
-		if p.bias.Data != nil {
+		if b.biased {
 			h, i := p.locate(c.kv, row)
-			from := p.bias.offset(c.b, h, i) + first + t.lo
-			every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			addBias(s, p.bias.Data[from:], 1, 1, 0, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
 	}
-	return every
 }
 
 // scaleScores multiplies the tile's scores: at once where they are side by side.
@@ -87,18 +84,14 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 	}
 }
 
-// addBias adds the bias to the tile's scores and takes the keys that it masks
-// out of w.visible. It returns the keys that are left in every row.
-func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
-	every = ^uint64(0)
+// addBias adds the bias to the tile's scores.
+func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		from := p.bias.offset(c.b, h, i) + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
-		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
-			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
+		addBias(s, p.bias.Data[from:], rows, p.group, p.bias.SL, t.hi-t.lo, u)
 	}
-	return every
 }
 
 // rowsOfHead is the number of rows that belong to the head of row first: that one
@@ -111,7 +104,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
-	if b.looked && !b.every {
+	if b.looked && !b.whole() {
 		copy(visible, w.seen[t.row:])
 		return
 	}
@@ -125,9 +118,9 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 }
 
-// visibleTo is the keys that the rows of a tile see, which [scratch.optionScores] has found.
-func (w *scratch) visibleTo(p *plan, b *part, t *tile, at int) []uint64 {
-	if b != nil && b.looked && p.bias.Data == nil {
+// visibleTo is the keys that the rows of a tile see, unless they see all.
+func (w *scratch) visibleTo(b *part, t *tile, at int) []uint64 {
+	if b != nil && b.looked {
 		return w.seen[t.row:]
 	}
 	return w.visible[at:]
