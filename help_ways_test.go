@@ -176,6 +176,11 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 			mask.Data, mask.D = mask.Data[lo:], n
 			chunk.Mask = mask
 		}
+		if !o.Blocks.none() {
+			blocks := o.Blocks
+			blocks.Data, blocks.D = blocks.Data[lo/Block:], parts(n, Block)
+			chunk.Blocks = blocks
+		}
 		if !o.Bias.none() {
 			bias := o.Bias
 			bias.Data, bias.D = bias.Data[lo:], n
@@ -281,6 +286,14 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 	if !opt.Mask.none() {
 		mask := packed(opt.Mask, c.lens, opt.Mask.H, longest)
 		c.opt.Mask = mask
+	}
+	if !opt.Blocks.none() {
+		rows := make([]int, len(c.lens))
+		for b, n := range c.lens {
+			rows[b] = parts(n, Block)
+		}
+		blocks := packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+		c.opt.Blocks = blocks
 	}
 	if !opt.Bias.none() {
 		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)
