@@ -367,6 +367,7 @@ func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
 
 // addTogether adds keys [lo, hi), whole blocks that all rows see, to the states of all sequences.
 func (w *scratch) addTogether(p *plan, group []prefixRows, st *state, lo, hi int) {
+	w.together = group
 	all := group[0].chunk
 	all.rows, all.apart = 0, true
 	all.lo, all.hi, all.allLo, all.allHi = lo, hi, lo, hi

@@ -29,7 +29,7 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
 	if b.saw = *known &^ sawBias; b.saw != sawNone && b.saw != sawAll {
-		b.asks = p.bias.Data != nil && c.rows > p.tileRows
+		b.asks = p.bias.Data != nil && c.rows > p.tileRows && !c.apart
 		b.saw = w.lookAt(p, c, b)
 		if b.asks && b.saw != sawNone && !w.biasShows(p, c, b) {
 			b.saw = sawNone
@@ -48,13 +48,13 @@ func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
 		b.biased = b.biased || adds
 		if hides {
 			b.hides = true
-			w.trim(t)
+			w.trim(c, t)
 			return
 		}
 	}
 	switch b.saw {
 	case sawSome:
-		w.trim(t)
+		w.trim(c, t)
 	case sawEverywhere:
 		t.uniform = false
 	}
@@ -99,12 +99,36 @@ func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 // maxKnown bounds the memory of what is known.
 const maxKnown = 1 << 20
 
-// lookAt leaves what rows see in w.seen.
+// lookAt leaves in w.seen what rows see.
 func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
+	if !c.apart {
+		return w.lookAtRows(p, c, b)
+	}
+	saw := w.lookAtRows(p, &w.together[0].chunk, b)
+	for i := range w.together[1:] {
+		saw = sawBoth(saw, w.lookAtRows(p, &w.together[1+i].chunk, b))
+	}
+	return saw
+}
+
+// sawBoth is what rows see of a block together.
+func sawBoth(a, b uint8) uint8 {
+	switch {
+	case a == b:
+		return a
+	case max(a, b) == sawAll && min(a, b) == sawEverywhere:
+		return sawEverywhere
+	}
+	return sawSome
+}
+
+// lookAtRows is lookAt for rows of one head, which are of one sequence.
+func (w *scratch) lookAtRows(p *plan, c *chunk, b *part) uint8 {
+	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	if p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+		clear(seen)
 		return sawNone
 	}
-	seen, whole := w.seen[:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	for r := range seen {
 		if seen[r] = whole; !b.equal {
 			lo, hi := b.keyRange(p, c, r)
@@ -116,7 +140,8 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	}
 	hides := false
 	if p.bias.Data != nil && !b.asks {
-		hides, b.biased = w.lookAtPairs(p, c, b, 0, c.rows, true)
+		x, adds := w.lookAtPairs(p, c, b, 0, c.rows, true)
+		hides, b.biased = x, b.biased || adds
 	}
 	if p.mask.Data != nil {
 		w.lookAtPairs(p, c, b, 0, c.rows, false)
@@ -178,7 +203,7 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
 // reports whether a bias hides a key, and whether one is neither that nor ±0.
 func (w *scratch) lookAtPairs(p *plan, c *chunk, b *part, row, rows int,
 	bias bool) (hides, adds bool) {
-	seen, first := w.seen[row:][:rows], c.row+row
+	seen, first := w.seen[c.at+row:][:rows], c.row+row
 	group, sh, sl := p.group, p.mask.SH, p.mask.SL
 	if bias {
 		sh, sl = p.bias.SH, p.bias.SL
@@ -228,7 +253,7 @@ func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
 	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
 		n = min(n, c.rows-row)
 		w.lookAtPairs(p, c, b, row, n, true)
-		for _, e := range w.seen[row:][:n] {
+		for _, e := range w.seen[c.at+row:][:n] {
 			if e != 0 {
 				return true
 			}
@@ -280,7 +305,7 @@ func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
 // where a row of the mask stands for all, so that long runs that nobody sees take no time.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
-	if p.mask.Data == nil || c.heads > 1 || c.rows > inPlaceRows && several {
+	if p.mask.Data == nil || c.heads > 1 || c.apart || c.rows > inPlaceRows && several {
 		return lo
 	}
 	rows := c.rows
@@ -311,8 +336,8 @@ func indexTrue(x []bool) int {
 
 // trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
 // where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
-func (w *scratch) trim(t *tile) {
-	seen := w.seen[t.row:][:t.rows]
+func (w *scratch) trim(c *chunk, t *tile) {
+	seen := w.seen[c.at+t.row:][:t.rows]
 	same := 1
 	for same < len(seen) && seen[same] == seen[0] {
 		same++
@@ -336,8 +361,8 @@ func (w *scratch) trim(t *tile) {
 }
 
 // runOfAll is how many rows from one on see all keys of the block that was looked at.
-func (w *scratch) runOfAll(row, rows int) (n int) {
-	for row+n < rows && w.seen[row+n] == ^uint64(0) {
+func (w *scratch) runOfAll(c *chunk, row int) (n int) {
+	for row+n < c.rows && w.seen[c.at+row+n] == ^uint64(0) {
 		n++
 	}
 	return n

@@ -95,7 +95,7 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	} else if p.mask.Data == nil {
 		return
 	}
-	if c.rows <= inPlaceRows || first >= c.hi {
+	if c.rows <= inPlaceRows || first >= c.hi || c.apart {
 		return
 	}
 	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)

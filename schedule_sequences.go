@@ -66,9 +66,6 @@ func (p *plan) orderSequences() {
 			s.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if p.looks() || p.slopes != nil {
-		return // these options belong to rows of one sequence each
-	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
 		return s.sequences[a].table.Compare(s.sequences[b].table)
 	})

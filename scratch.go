@@ -24,6 +24,7 @@ type scratch struct {
 	pointer    uintptr       // of the keys at hand, for prefetching page by page
 	next       chunk         // the chunk after the one at hand; no rows if there is none
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
+	together   []prefixRows  // those of them whose rows go through a block together
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32     // row maxima of a tile, see kernel_variants.go

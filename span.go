@@ -124,7 +124,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
 			rows := c.rows - row
 			if b.looked && !b.whole() {
-				rows = w.runOfAll(row, c.rows)
+				rows = w.runOfAll(c, row)
 			}
 			w.fullTiles(p, c, st, b, row, rows)
 			t.rows = rows

@@ -70,11 +70,11 @@ func (w *scratch) weigh(p *plan, c *chunk, st *state, b *part, t *tile, at int,
 	scales := w.valueScales(p, c, b)
 	switch {
 	case p.integers:
-		return w.ints.weigh(s, m, l, alpha, scales, w.visibleTo(b, t, at), row, t.rows, every)
+		return w.ints.weigh(s, m, l, alpha, scales, w.visibleTo(c, b, t, at), row, t.rows, every)
 	case every:
 		masked = softmax(s, m, l, alpha, t.rows, p.c)
 	default:
-		masked = softmaxMasked(s, m, l, alpha, w.visibleTo(b, t, at), t.rows, p.c)
+		masked = softmaxMasked(s, m, l, alpha, w.visibleTo(c, b, t, at), t.rows, p.c)
 	}
 	if scales != nil {
 		scaleColumns(s[t.lo:], scales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)

@@ -11,6 +11,23 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	if !full && !b.looked {
 		w.visibleKeys(p, c, b, t, at)
 	}
+	if !c.apart || !b.biased && p.slopes == nil {
+		w.rowScores(p, c, b, t, at)
+		return full
+	}
+	for i := range w.together {
+		x := &w.together[i].chunk
+		from, to := max(x.at, c.at+t.row), min(x.at+x.rows, c.at+t.row+t.rows)
+		if from < to {
+			rows := tile{row: from - x.at, rows: to - from, lo: t.lo, hi: t.hi}
+			w.rowScores(p, x, b, &rows, at+from-c.at-t.row)
+		}
+	}
+	return full
+}
+
+// rowScores is optionScores of rows of one sequence.
+func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 	u := p.scale
 	switch {
 	case p.integers && p.natural:
@@ -29,7 +46,6 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	if p.slopes != nil {
 		w.addSlopes(p, c, b.first, t, at)
 	}
-	return full
 }
 
 // softcap caps the tile's scores: at once where they are side by side.
@@ -105,7 +121,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
 	if b.looked && !b.whole() {
-		copy(visible, w.seen[t.row:])
+		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
 	seen := lowBits(t.hi) &^ lowBits(t.lo)
@@ -119,9 +135,9 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 }
 
 // visibleTo is the keys that the rows of a tile see, unless they see all.
-func (w *scratch) visibleTo(b *part, t *tile, at int) []uint64 {
+func (w *scratch) visibleTo(c *chunk, b *part, t *tile, at int) []uint64 {
 	if b != nil && b.looked {
-		return w.seen[t.row:]
+		return w.seen[c.at+t.row:]
 	}
 	return w.visible[at:]
 }
