@@ -23518,13 +23518,24 @@ TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
 	MOVQ visible+8(FP), DX
 	MOVQ rows+16(FP), BX
 	MOVQ $-1, SI
+	VPXOR Y0, Y0, Y0
 
 row:
+	MOVQ n+48(FP), R8
+	CMPQ R8, $0x40
+	JNE ragged
+	VPCMPEQB (AX), Y0, Y1
+	VPCMPEQB 32(AX), Y0, Y2
+	VPMOVMSKB Y1, R10
+	VPMOVMSKB Y2, R9
+	SHLQ $0x20, R9
+	ORQ R9, R10
+	JMP gone
+
+ragged:
 	MOVQ AX, DI
 	XORQ R10, R10
-	MOVQ n+48(FP), R8
 	MOVQ lo+40(FP), CX
-	VPXOR Y0, Y0, Y0
 
 by32:
 	CMPQ R8, $0x20
@@ -23567,6 +23578,7 @@ by1:
 	JMP by1
 
 by1End:
+gone:
 	NOTQ R10
 	ANDQ (DX), R10
 	MOVQ R10, (DX)

@@ -7,8 +7,8 @@ import (
 )
 
 // What rows see of a block by position, mask, bias and blocks is asked before anything of it is
-// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
-// tiles that see all of them take the way of full blocks.
+// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
+// touched, and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
 const (
@@ -44,7 +44,7 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 // see makes a tile one of what its rows see, and notes whether their scores have a bias.
 func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
 	if b.asks {
-		hides, adds := w.lookAtPairs(p, c, b, t.row, t.rows, true)
+		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
 		b.biased = b.biased || adds
 		if hides {
 			b.hides = true
@@ -82,18 +82,27 @@ func (b *part) knownAll() uint8 {
 
 // knownOf is where it is noted what a chunk's rows see of a block.
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
+	known := w.knownBlocks(p, c)
+	if known == nil {
+		w.unknown = 0
+		return &w.unknown
+	}
+	return &known[b.first/Block]
+}
+
+// knownBlocks is what is known of all blocks, if heads see alike.
+func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
 	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
 	blocks := parts(p.lk, Block)
 	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
-		w.unknown = 0
-		return &w.unknown
+		return nil
 	}
 	if w.knownEntry != c.b {
 		w.knownEntry = c.b
 		w.known = grow(w.known, p.chunksPerHead*blocks)
 		clear(w.known[:p.chunksPerHead*blocks])
 	}
-	return &w.known[c.row/p.chunkRows*blocks+b.first/Block]
+	return w.known[c.row/p.chunkRows*blocks:][:blocks]
 }
 
 // maxKnown bounds the memory of what is known.
@@ -102,11 +111,11 @@ const maxKnown = 1 << 20
 // lookAt leaves in w.seen what rows see.
 func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	if !c.apart {
-		return w.lookAtRows(p, c, b)
+		return w.lookAtRows(p, c, b, w.blocksAhead(p, c, b))
 	}
-	saw := w.lookAtRows(p, &w.together[0].chunk, b)
+	saw := w.lookAtRows(p, &w.together[0].chunk, b, 1)
 	for i := range w.together[1:] {
-		saw = sawBoth(saw, w.lookAtRows(p, &w.together[1+i].chunk, b))
+		saw = sawBoth(saw, w.lookAtRows(p, &w.together[1+i].chunk, b, 1))
 	}
 	return saw
 }
@@ -122,34 +131,58 @@ func sawBoth(a, b uint8) uint8 {
 	return sawSome
 }
 
-// lookAtRows is lookAt for rows of one head, which are of one sequence.
-func (w *scratch) lookAtRows(p *plan, c *chunk, b *part) uint8 {
+// lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
+// does so for some blocks.
+func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
-	if p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+	var ahead *maskAhead
+	mask := 0
+	if p.mask.Data != nil {
+		ahead = w.aheadOf(p, c)
+		mask = ahead.find(p, c, b.first, blocks)
+	}
+	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
 		clear(seen)
 		return sawNone
 	}
-	for r := range seen {
-		if seen[r] = whole; !b.equal {
+	if b.equal && whole == ^uint64(0) {
+		fillOnes(seen)
+	} else {
+		for r := range seen {
 			lo, hi := b.keyRange(p, c, r)
 			seen[r] = lowBits(hi) &^ lowBits(lo)
 		}
 	}
+	hides, some := !b.equal || whole != ^uint64(0), false
 	if p.blocked.Data != nil {
-		w.lookAtBlocks(p, c, b, seen)
+		some = w.lookAtBlocks(p, c, b, seen)
 	}
-	hides := false
+	if ahead != nil && ahead.every[mask] != ^uint64(0) {
+		hides = true
+		ahead.allow(p, c, mask, seen)
+	}
 	if p.bias.Data != nil && !b.asks {
-		x, adds := w.lookAtPairs(p, c, b, 0, c.rows, true)
-		hides, b.biased = x, b.biased || adds
+		x, adds := w.lookAtBias(p, c, b, 0, c.rows)
+		hides, b.biased = hides || x, b.biased || adds
 	}
-	if p.mask.Data != nil {
-		w.lookAtPairs(p, c, b, 0, c.rows, false)
-	} else if !hides && b.equal && whole == ^uint64(0) && p.blocked.Data == nil {
-		return sawAll
+	switch {
+	case hides:
+		return sawOf(seen)
+	case some:
+		return sawSome
 	}
+	return sawAll
+}
+
+// sawOf is what rows see together.
+func sawOf(seen []uint64) uint8 {
 	some, every, lo, hi := uint64(0), ^uint64(0), 0, Block
+	before := ^seen[0]
 	for _, e := range seen {
+		if e == before {
+			continue // most rows see what the one before does
+		}
+		before = e
 		some |= e
 		every &= e
 		lo, hi = max(lo, bits.TrailingZeros64(e)), min(hi, bits.Len64(e))
@@ -182,8 +215,9 @@ func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	return false
 }
 
-// lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see.
-func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
+// lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
+// reports whether there are some.
+func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides bool) {
 	for r := 0; r < len(seen); {
 		h, i := p.locate(c.kv, c.row+r)
 		i -= c.query
@@ -193,39 +227,37 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
 		}
 		if !p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block)+b.first/Block] {
 			clear(seen[r : r+n])
+			hides = true
 		}
 		r += n
 	}
+	return hides
 }
 
-// lookAtPairs takes keys out of w.seen that the mask or, if asked for, the bias hides from some rows
-// of a chunk. One that is the same for all heads is looked at once for those of the group. It
-// reports whether a bias hides a key, and whether one is neither that nor ±0.
-func (w *scratch) lookAtPairs(p *plan, c *chunk, b *part, row, rows int,
-	bias bool) (hides, adds bool) {
-	seen, first := w.seen[c.at+row:][:rows], c.row+row
-	group, sh, sl := p.group, p.mask.SH, p.mask.SL
-	if bias {
-		sh, sl = p.bias.SH, p.bias.SL
-	}
-	if sh != 0 || group == 1 && sl != 0 {
+// lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is the
+// same for all heads is looked at once for those of the group. It reports whether a bias hides a
+// key, and whether one is neither that nor ±0.
+func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
+	seen, first, group := w.seen[c.at+row:][:rows], c.row+row, p.group
+	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
 		for r := range min(group, rows) {
 			h, i := p.locate(c.kv, first+r)
-			x, y := p.hide(c, b, h, i, seen[r:], (rows-r+group-1)/group, group, bias)
-			hides, adds = hides || x, adds || y
+			x := p.bias.Data[p.bias.offset(c.b, h, i)+b.first+b.lo:]
+			some, more := maskBias(x, seen[r:], (rows-r+group-1)/group, group, p.bias.SL, b.lo,
+				b.hi-b.lo)
+			hides, adds = hides || some, adds || more
 		}
 		return hides, adds
 	}
 	query := first / group
 	queries := (first+rows-1)/group - query + 1
-	if sl == 0 {
+	if p.bias.SL == 0 {
 		queries = 1
 	}
 	allowed := w.allowed[:queries]
-	for i := range allowed {
-		allowed[i] = ^uint64(0)
-	}
-	hides, adds = p.hide(c, b, 0, query, allowed, queries, 1, bias)
+	fillOnes(allowed)
+	x := p.bias.Data[p.bias.offset(c.b, 0, query)+b.first+b.lo:]
+	hides, adds = maskBias(x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
 		i := 0
 		if queries > 1 {
@@ -236,23 +268,11 @@ func (w *scratch) lookAtPairs(p *plan, c *chunk, b *part, row, rows int,
 	return hides, adds
 }
 
-// hide takes keys out of every step-th row of seen, for queries from i on of head h.
-func (p *plan) hide(c *chunk, b *part, h, i int, seen []uint64, rows, step int,
-	bias bool) (hides, adds bool) {
-	if bias {
-		x := p.bias.Data[p.bias.offset(c.b, h, i)+b.first+b.lo:]
-		return maskBias(x, seen, rows, step, p.bias.SL, b.lo, b.hi-b.lo)
-	}
-	x := p.mask.Data[p.mask.offset(c.b, h, i)+b.first+b.lo:]
-	maskKeys(x, seen, rows, step, p.mask.SL, b.lo, b.hi-b.lo)
-	return false, false
-}
-
 // biasShows reports whether a bias leaves some row a key: most often it does the first one.
 func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
 	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
 		n = min(n, c.rows-row)
-		w.lookAtPairs(p, c, b, row, n, true)
+		w.lookAtBias(p, c, b, row, n)
 		for _, e := range w.seen[c.at+row:][:n] {
 			if e != 0 {
 				return true
@@ -360,9 +380,12 @@ func (w *scratch) trim(c *chunk, t *tile) {
 	}
 }
 
-// runOfAll is how many rows from one on see all keys of the block that was looked at.
-func (w *scratch) runOfAll(c *chunk, row int) (n int) {
-	for row+n < c.rows && w.seen[c.at+row+n] == ^uint64(0) {
+// runOf is how many rows from one on see exactly some keys of the block that was looked at.
+func (w *scratch) runOf(keys uint64, c *chunk, row int) (n int) {
+	for _, e := range w.seen[c.at+row : c.at+c.rows] {
+		if e != keys {
+			break
+		}
 		n++
 	}
 	return n

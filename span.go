@@ -117,17 +117,18 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 	full := p.fullBlock(c, b)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
+		if b.looked && !b.whole() {
+			if t.rows = w.addRun(p, c, st, b, row, full); t.rows > 0 {
+				continue
+			}
+		}
 		if b.tile(p, c, row, &t); b.looked && !b.whole() {
 			w.see(p, c, b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			rows := c.rows - row
-			if b.looked && !b.whole() {
-				rows = w.runOfAll(c, row)
-			}
-			w.fullTiles(p, c, st, b, row, rows)
-			t.rows = rows
+			w.fullTiles(p, c, st, b, row, c.rows-row)
+			t.rows = c.rows - row
 		case t.lo < t.hi:
 			w.score(p, c, b, &t, 0)
 			w.addValues(p, c, st, b, &t, 0)
@@ -136,6 +137,25 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, b *part) {
 		}
 	}
 	w.learn(p, c, b)
+}
+
+// addRun adds a block that was looked at to rows from one on that see nothing of it or, if these may
+// go from kernel to kernel, all of it. It returns how many rows these are.
+func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bool) (rows int) {
+	if rows = w.runOf(0, c, row); rows > 0 {
+		if st.overwrite {
+			clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
+		}
+		return rows
+	}
+	if !full {
+		return 0
+	}
+	if rows = w.runOf(^uint64(0), c, row); rows < diagonalRows && rows < c.rows-row {
+		return 0
+	}
+	w.fullTiles(p, c, st, b, row, rows)
+	return rows
 }
 
 // fullBlock reports whether rows that see all keys of a block may go from kernel to kernel: its

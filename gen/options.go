@@ -171,17 +171,30 @@ func nextPairs(pairs, visible reg.GPVirtual, size uint8) {
 	LEAQ(Mem{Base: visible, Index: by, Scale: 8}, visible)
 }
 
-// maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or
-// 1.
+// maskKeysKernel takes whole blocks at once; of others 32 booleans, then 8, then single ones. A Go
+// bool is a byte of 0 or 1.
 func maskKeysKernel() {
 	TEXT("maskKeysSIMD", noSplit, "func(mask *bool, visible *uint64, "+
 		"rows, step, stride, lo, n int) (every uint64)")
 	mask, visible, rows, every := param("mask"), param("visible"), param("rows"), allOnes()
 	at, n, bits, gone, shift := GP64(), GP64(), GP64(), GP64(), reg.RCX
+	zero := YMM()
+	VPXOR(zero, zero, zero)
 	Label("row")
+	Load(Param("n"), n)
+	CMPQ(n, imm(block))
+	JNE(LabelRef("ragged"))
+	low, high := YMM(), YMM()
+	VPCMPEQB(Mem{Base: mask}, zero, low)
+	VPCMPEQB(Mem{Base: mask, Disp: 32}, zero, high)
+	VPMOVMSKB(low, gone.As32())
+	VPMOVMSKB(high, bits.As32())
+	SHLQ(Imm(32), bits)
+	ORQ(bits, gone)
+	JMP(LabelRef("gone"))
+	Label("ragged")
 	MOVQ(mask, at)
 	XORQ(gone, gone)
-	Load(Param("n"), n)
 	Load(Param("lo"), shift)
 	step := func(size int, load func()) {
 		loop, end := fmt.Sprintf("by%d", size), fmt.Sprintf("by%dEnd", size)
@@ -197,8 +210,6 @@ func maskKeysKernel() {
 		JMP(LabelRef(loop))
 		Label(end)
 	}
-	zero := YMM()
-	VPXOR(zero, zero, zero)
 	step(32, func() {
 		v := YMM()
 		VPCMPEQB(Mem{Base: at}, zero, v)
@@ -215,6 +226,7 @@ func maskKeysKernel() {
 		MOVBQZX(Mem{Base: at}, bits)
 		XORQ(Imm(1), bits)
 	})
+	Label("gone")
 	NOTQ(gone)
 	ANDQ(Mem{Base: visible}, gone)
 	MOVQ(gone, Mem{Base: visible})
