@@ -127,11 +127,11 @@ func filledIn(f Format, k, v Tensor) (*Cache, error) {
 
 // attendState gives the keys to two states in chunks of whole blocks, and
 // merges them. A state knows neither weights nor, under BottomRight, the ends of sequences of
-// different lengths: these are left to Attend.
+// different lengths, nor trees: these are left to Attend.
 func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
 	o := *opt
-	if err != nil || dst.empty() || o.Causal == BottomRight &&
+	if err != nil || dst.empty() || o.Tree != nil || o.Causal == BottomRight &&
 		(o.KeyLens != nil || o.QueryLens != nil) {
 		return err
 	}
@@ -297,12 +297,14 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		c.opt.Mask = mask
 	}
 	if !opt.Blocks.none() {
-		rows := make([]int, len(c.lens))
-		for b, n := range c.lens {
-			rows[b] = parts(n, Block)
+		var rows []int
+		for _, n := range c.lens {
+			rows = append(rows, parts(n, Block))
 		}
-		blocks := packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
-		c.opt.Blocks = blocks
+		c.opt.Blocks = packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+	}
+	if opt.Tree != nil {
+		c.opt.Tree = slices.Repeat(opt.Tree, q.B)
 	}
 	if !opt.Bias.none() {
 		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)

@@ -119,7 +119,7 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = factorOf(unit)
+		_, w.factors[row] = (&units{all: unit}).of(row)
 	}
 }
 
@@ -171,13 +171,4 @@ func (x *int8Blocks) fit(p *plan) {
 func (x *int8Blocks) forget(b, kv int) {
 	x.b, x.kv, x.last = b, kv, -1
 	clear(x.kept)
-}
-
-// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
-func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
-	every bool) (masked bool) {
-	if every {
-		visible = nil
-	}
-	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
 }

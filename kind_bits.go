@@ -8,7 +8,7 @@ type bitKind struct{}
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	w.pointer = 0
+	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
@@ -17,7 +17,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.keys(p.packed.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
@@ -29,14 +29,6 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 }
 
-func (bitKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
-	if (bitKind{}).widens(p, c, equal) {
-		w.layoutTyped(p.packed)
-	} else {
-		w.layoutPanels(p, false) // what has just been widened is in the cache
-	}
-}
-
 // layoutTyped makes w.layout that of values in panels of fewer bits.
 func (w *scratch) layoutTyped(s *packedKV) {
 	l := &w.layout
@@ -44,13 +36,15 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	if s.group > 1 {
 		l.stride, l.panelStride = s.group*s.cols, s.group*panel
 	}
-	l.setTyped(&tuned)
+	l.set(&tuned, true, false)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	if (bitKind{}).widens(p, c, b.equal) {
+	if w.typed = (bitKind{}).widens(p, c, b.equal); w.typed {
+		w.layoutTyped(p.packed)
 		return
 	}
+	w.layoutPanels(p, false) // what is widened here is in the cache
 	values, _ := p.packed.values(p.packed.data[b.place:])
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.format, w.v, values, Block*panel, &from)
@@ -67,7 +61,7 @@ func (bitKind) scales(p *plan, b *part) (scales []float32) {
 }
 
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	if !(bitKind{}).widens(p, c, b.equal) {
+	if !w.typed {
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}

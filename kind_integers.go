@@ -5,12 +5,14 @@ package attn
 type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	_, hi := t.keysOf(b)
 	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi))
 }
 
-func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
+func (integerKind) values(w *scratch, p *plan) {
+	w.typed = true
+	w.layoutTyped(w.ints.packing(p))
+}
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))

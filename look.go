@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, mask, bias and blocks is asked before anything of it is
-// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
+// What rows see of a block by position, tree, mask, bias and blocks is asked before anything of it
+// is read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
 // touched, and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
@@ -113,9 +113,9 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	if !c.apart {
 		return w.lookAtRows(p, c, b, w.blocksAhead(p, c, b))
 	}
-	saw := w.lookAtRows(p, &w.together[0].chunk, b, 1)
-	for i := range w.together[1:] {
-		saw = sawBoth(saw, w.lookAtRows(p, &w.together[1+i].chunk, b, 1))
+	saw := w.lookAtRows(p, &w.beside[0].chunk, b, 1)
+	for i := range w.beside[1:] {
+		saw = sawBoth(saw, w.lookAtRows(p, &w.beside[1+i].chunk, b, 1))
 	}
 	return saw
 }
@@ -145,15 +145,21 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 		clear(seen)
 		return sawNone
 	}
-	if b.equal && whole == ^uint64(0) {
+	hides, some := !b.equal || whole != ^uint64(0), false
+	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
 		fillOnes(seen)
 	} else {
 		for r := range seen {
-			lo, hi := b.keyRange(p, c, r)
-			seen[r] = lowBits(hi) &^ lowBits(lo)
+			if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
+				lo, hi := b.keyRange(p, c, r)
+				seen[r] = lowBits(hi) &^ lowBits(lo)
+			}
 		}
 	}
-	hides, some := !b.equal || whole != ^uint64(0), false
+	if p.parents != nil {
+		hides = true
+		w.lookAtTree(p, c, b, seen)
+	}
 	if p.blocked.Data != nil {
 		some = w.lookAtBlocks(p, c, b, seen)
 	}
@@ -300,7 +306,7 @@ func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 	var h chunk
 	for g := range c.heads {
 		b := part{first: first, hi: Block, equal: true}
-		if !w.seesWhole(p, c.head(g, &h), &b) {
+		if !w.seesWhole(p, w.head(c, g, &h), &b) {
 			return false
 		}
 		s.biased = s.biased || b.biased

@@ -25,12 +25,13 @@ type scratch struct {
 	pointer    uintptr       // of the keys at hand, for prefetching page by page
 	next       chunk         // the chunk after the one at hand; no rows if there is none
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
-	together   []prefixRows  // those of them whose rows go through a block together
+	beside     []prefixRows  // those of them whose rows go through a block together
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -38,6 +39,7 @@ type scratch struct {
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
 	ints       intScratch    // of calls in integers
+	ancestors  ancestors     // of calls with a tree
 
 	fitted sizes // what the slices are long enough for
 }
@@ -53,7 +55,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	for i := range w.ahead {
 		w.ahead[i].blocks = 0
@@ -71,6 +73,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if p.parents != nil {
+		w.ancestors.fit(p)
 	}
 }
 
@@ -99,4 +104,18 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
+// itself.
+func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
+	switch {
+	case c.together > 0:
+		return &w.prefix[i].chunk
+	case c.heads == 1:
+		return c // a copy would cost small calls a few per cent
+	}
+	*h = *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
 }

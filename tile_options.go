@@ -5,18 +5,17 @@ import "math"
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
 // none. It reports whether every row sees every key of the block; if not, the keys that a row sees
-// have their bits set in [scratch.visibleTo].
+// have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
-	full = t.uniform && t.lo == 0 && t.hi == Block
-	if !full && !b.looked {
+	if full = t.uniform && t.lo == 0 && t.hi == Block; !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
 	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
 		return full
 	}
-	for i := range w.together {
-		x := &w.together[i].chunk
+	for i := range w.beside {
+		x := &w.beside[i].chunk
 		from, to := max(x.at, c.at+t.row), min(x.at+x.rows, c.at+t.row+t.rows)
 		if from < to {
 			rows := tile{row: from - x.at, rows: to - from, lo: t.lo, hi: t.hi}
@@ -26,7 +25,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	return full
 }
 
-// rowScores is optionScores of rows of one sequence.
+// rowScores makes scores of a tile's products whose rows are of one sequence.
 func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 	u := p.scale
 	switch {
@@ -43,7 +42,12 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
-	if p.slopes != nil {
+	switch {
+	case p.slopes == nil:
+		// none
+	case p.parents != nil:
+		w.addTreeSlopes(p, c, b, t, at)
+	default:
 		w.addSlopes(p, c, b.first, t, at)
 	}
 }
@@ -120,7 +124,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
-	if b.looked && !b.whole() {
+	if b.partly() {
 		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
@@ -132,12 +136,4 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		}
 		visible[r] = seen
 	}
-}
-
-// visibleTo is the keys that the rows of a tile see, unless they see all.
-func (w *scratch) visibleTo(c *chunk, b *part, t *tile, at int) []uint64 {
-	if b != nil && b.looked {
-		return w.seen[c.at+t.row:]
-	}
-	return w.visible[at:]
 }
