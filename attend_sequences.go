@@ -14,12 +14,14 @@ package attn
 //
 // A sequence knows its length, so KeyLens is nil, and Offset is 0. LSE has 1×H×Σ queries elements.
 // Mask, Bias and Weights are [1, H or 1, Σ queries, longest Len], Weights with all H; their last
-// index is a position in the sequence. Tree has Σ queries parents, counted in each sequence. Tokens
-// that DropBefore took do not exist, as if masked. A sequence may be in seqs more than once.
+// index is a position in the sequence. So are the positions in Keys [1, H or KVHeads or 1,
+// Σ queries, n], with which Weights have n columns. Tree has Σ queries parents, counted in each
+// sequence. Tokens that DropBefore took do not exist, as if masked. A sequence may be in seqs more
+// than once.
 //
 // Where sequences begin with the same pages, because of [Sequence.Fork], these are read once for
-// all of their queries, unless Mask, Bias or Slopes are given. Every row has the bits that it has
-// alone, and those of a [Cache] with the same tokens.
+// all of their queries, unless Mask, Bias, Slopes or Keys are given. Every row has the bits that it
+// has alone, and those of a [Cache] with the same tokens.
 //
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
@@ -95,7 +97,7 @@ func endCalls(seqs []*Sequence) {
 
 // take notes the sequences of a call, and returns the blocks of their store, nil if there are none.
 func (c *sequenceCall) take(seqs []*Sequence) (packed *packedKV) {
-	c.sequences = c.sequences[:0]
+	c.documents, c.sequences = false, c.sequences[:0]
 	for _, s := range seqs {
 		c.sequences = append(c.sequences, callSequence{table: &s.table})
 		packed = &s.store.packed
@@ -113,47 +115,43 @@ func (p *plan) initSequences(s *sequenceCall, packed *packedKV, opt *Options) er
 	}
 	lens := p.queryLens
 	p.sequences, p.queryLens = s, nil
-	keys, err := s.assignQueries(lens, p.q.L)
-	if err != nil {
+	if err := s.assignQueries(lens, p.q.L); err != nil {
 		return err
 	}
 	if packed == nil { // a call over no sequence, whatever the shapes
 		p.kvHeads, p.d, p.dv = p.q.H, p.q.D, p.dst.D
 		return p.initCall(1, opt)
 	}
-	return p.initPacked(packed, 1, keys, opt)
+	return p.initPacked(packed, 1, s.keys, opt)
 }
 
-// assignQueries notes which of the queries are of which sequence; lens is nil if each has one. It
-// returns the length of the longest sequence.
-func (s *sequenceCall) assignQueries(lens []int, queries int) (keys int, err error) {
+// assignQueries notes which of the queries are of which sequence; lens is nil if each has one.
+func (s *sequenceCall) assignQueries(lens []int, queries int) error {
 	if lens != nil && len(lens) != len(s.sequences) {
-		return 0, fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
+		return fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
 			len(lens), len(s.sequences))
 	}
 	if lens == nil && queries != len(s.sequences) {
-		return 0, fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
+		return fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
 			queries, len(s.sequences))
 	}
-	s.longest, s.blockRows = 0, 0
+	if lens != nil {
+		if err := checkSum("QueryLens", lens, "q.L", queries); err != nil {
+			return err
+		}
+	}
+	s.longest, s.keys, s.blockRows = 0, 0, 0
 	at := 0
 	for i := range s.sequences {
 		n := 1
 		if lens != nil {
 			n = lens[i]
 		}
-		if n < 0 || n > queries-at {
-			return 0, fail(ErrLength, "QueryLens[%d] is %d, want 0 to %d: q.L is %d, of which those before "+
-				"take %d", i, n, queries-at, queries, at)
-		}
 		x := &s.sequences[i]
 		x.query, x.queries, x.blockRow = at, n, s.blockRows
 		s.blockRows += (n + Block - 1) / Block
-		s.longest, keys = max(s.longest, n), max(keys, x.table.Len())
+		s.longest, s.keys = max(s.longest, n), max(s.keys, x.table.Len())
 		at += n
 	}
-	if at != queries {
-		return 0, fail(ErrShape, "q.L is %d, want the sum of QueryLens, %d", queries, at)
-	}
-	return keys, nil
+	return nil
 }

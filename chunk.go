@@ -29,8 +29,13 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		return
 	}
 	w.loadQueries(p, &c)
-	if c.rows > inPlaceRows && p.sequences == nil && next < p.chunks { // as for prefetchTokens
-		p.chunk(next, &w.next)
+	if c.rows > inPlaceRows && next < p.chunks { // as for prefetchTokens
+		switch {
+		case p.sequences == nil:
+			p.chunk(next, &w.next)
+		case p.sequences.documents:
+			p.sequenceChunk(next, &w.next, nil)
+		}
 	}
 	rows := c.heads * c.rows
 	switch {
@@ -204,7 +209,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 // weightsBlock writes the weights of keys of one block.
 func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
-		b.place = p.placeOf(c, b.first)
+		w.findBlock(p, c, b)
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return
@@ -254,7 +259,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 			continue // fully masked: the row is zero already
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		at := p.weights.offset(c.b, h, i) + first
+		at := p.weights.offset(c.b, h, i) + c.base + first
 		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
 	}
 }

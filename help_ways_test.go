@@ -36,6 +36,9 @@ var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, k, v, opt)
+		if opt != nil && opt.Documents != nil {
+			return j.plan.initDocuments(&j.call, opt)
+		}
 		return j.plan.init(opt)
 	})
 }
@@ -313,8 +316,13 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 	if opt.LSE != nil {
 		c.opt.LSE = nans(q.H * c.q.L)
 	}
+	pairs := longest
+	if !opt.Keys.none() {
+		pairs = opt.Keys.D
+		c.opt.Keys = packed(opt.Keys, c.lens, opt.Keys.H, pairs)
+	}
 	if !opt.Weights.none() {
-		weights := BHLD(nans(q.H*c.q.L*longest), 1, q.H, c.q.L, longest)
+		weights := BHLD(nans(q.H*c.q.L*pairs), 1, q.H, c.q.L, pairs)
 		c.opt.Weights = weights
 	}
 	return c, nil

@@ -13,6 +13,9 @@ package attn
 
 // keys makes what score reads of the keys of a part, and says what is prefetched with them.
 func (w *scratch) keys(p *plan, c *chunk, b *part) {
+	if p.listed {
+		w.gather(p, c, b) // and the values
+	}
 	switch p.keyKind {
 	case kindViews:
 		viewKind{}.keys(w, p, c, b)
@@ -75,5 +78,5 @@ func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
 	if p.valueKind == kindIntegers {
 		return integerKind{}.scales(w, p, c, b)
 	}
-	return bitKind{}.scales(p, b)
+	return bitKind{}.scales(w, p, b)
 }

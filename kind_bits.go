@@ -13,12 +13,12 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, p.packed.data[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
+	widen(p.packed.format, w.k, b.memory[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	keys, scales := p.packed.keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
@@ -45,17 +45,17 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(b.memory[b.place:])
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.format, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
-func (bitKind) scales(p *plan, b *part) (scales []float32) {
+func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 	if p.packed.valuesInKeys {
-		_, scales = p.packed.keys(p.packed.data[b.place:])
+		_, scales = p.packed.keys(b.memory[b.place:])
 	} else {
-		_, scales = p.packed.values(p.packed.data[b.place:])
+		_, scales = p.packed.values(b.memory[b.place:])
 	}
 	return scales
 }
@@ -65,7 +65,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(b.memory[b.place:])
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 

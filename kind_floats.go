@@ -11,9 +11,9 @@ type viewKind struct{}
 func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	if !inPlace {
+	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
-		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
 	}
 }
@@ -24,7 +24,7 @@ func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 		return
 	}
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
+	k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
 	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 }
 
@@ -35,7 +35,10 @@ func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return
 	}
-	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
+	if p.listed {
+		return
+	}
+	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
 	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
@@ -124,7 +127,7 @@ func (w *scratch) scan(b *part, v []float32) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -134,9 +137,9 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
+		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v
 }

@@ -32,7 +32,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	case widened:
 		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 	default:
-		keys, _ := p.packed.keys(p.packed.data[b.place:])
+		keys, _ := p.packed.keys(b.memory[b.place:])
 		latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
 	}
 }
@@ -50,7 +50,7 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
-		keys, _ := p.packed.keys(p.packed.data[b.place:])
+		keys, _ := p.packed.keys(b.memory[b.place:])
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)

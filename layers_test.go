@@ -15,11 +15,12 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences state state_update
+	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences documents
+		state state_update
 		state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed vector inspect`},
-	{Name: "call", Files: "validate validate_views validate_tree schedule schedule_sequences"},
+	{Name: "call", Files: "validate validate_views validate_tree validate_lists schedule schedule_sequences"},
 	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
-		kind_bits kind_integers kind_latent integers tree scratch prefetch`},
+		kind_bits kind_integers kind_latent gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic kernel_prefetch
 		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64

@@ -94,7 +94,8 @@ func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
 	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
 	blocks := parts(p.lk, Block)
-	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
+	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
+		p.chunksPerHead*blocks > maxKnown {
 		return nil
 	}
 	if w.knownEntry != c.b {
@@ -137,7 +138,7 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	var ahead *maskAhead
 	mask := 0
-	if p.mask.Data != nil {
+	if p.mask.Data != nil && !p.listed {
 		ahead = w.aheadOf(p, c)
 		mask = ahead.find(p, c, b.first, blocks)
 	}
@@ -162,6 +163,11 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 	}
 	if p.blocked.Data != nil {
 		some = w.lookAtBlocks(p, c, b, seen)
+		hides = hides || some && c.base%Block != 0 // a part of the block, perhaps
+	}
+	if p.mask.Data != nil && p.listed {
+		hides = true
+		w.lookAtListMask(p, c, b, seen)
 	}
 	if ahead != nil && ahead.every[mask] != ^uint64(0) {
 		hides = true
@@ -207,13 +213,15 @@ func sawOf(seen []uint64) uint8 {
 // blocksSeen reports whether some block of queries of the chunk sees a block of keys.
 func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	first, last := c.row/p.group-c.query, (c.row+c.rows-1)/p.group-c.query
+	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
 	heads := min(p.group, c.rows)
 	if p.blocked.SH == 0 {
 		heads = 1
 	}
 	for g := range heads {
 		for i := first / Block; i <= last/Block; i++ {
-			if p.blocked.Data[p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)+b.first/Block] {
+			at := p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)
+			if p.blocked.Data[at+from] || p.blocked.Data[at+to] {
 				return true
 			}
 		}
@@ -231,13 +239,30 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides
 		if p.group == 1 || p.blocked.SH == 0 {
 			n = min(len(seen)-r, (i/Block+1)*Block*p.group-(c.row+r-c.query*p.group))
 		}
-		if !p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block)+b.first/Block] {
-			clear(seen[r : r+n])
+		keys := c.keysOfBlocks(b, p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block):])
+		if keys != ^uint64(0) {
 			hides = true
+			for j := range seen[r : r+n] {
+				seen[r+j] &= keys
+			}
 		}
 		r += n
 	}
 	return hides
+}
+
+// keysOfBlocks is the keys of a part that a row of Options.Blocks shows. Those of a document may be
+// in two of its blocks.
+func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
+	at := c.base + b.first
+	first := lowBits(Block - at%Block)
+	if row = row[at/Block:]; row[0] {
+		keys = first
+	}
+	if b.hi > Block-at%Block && row[1] {
+		keys |= ^first
+	}
+	return keys
 }
 
 // lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is the
@@ -245,10 +270,18 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides
 // key, and whether one is neither that nor ±0.
 func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
 	seen, first, group := w.seen[c.at+row:][:rows], c.row+row, p.group
+	if p.listed {
+		for r := range seen {
+			x := w.biasOf(p, c, first+r, b.first, b.lo, b.hi)
+			some, more := maskBias(x, seen[r:], 1, 1, 0, b.lo, b.hi-b.lo)
+			hides, adds = hides || some, adds || more
+		}
+		return hides, adds
+	}
 	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
 		for r := range min(group, rows) {
 			h, i := p.locate(c.kv, first+r)
-			x := p.bias.Data[p.bias.offset(c.b, h, i)+b.first+b.lo:]
+			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
 			some, more := maskBias(x, seen[r:], (rows-r+group-1)/group, group, p.bias.SL, b.lo,
 				b.hi-b.lo)
 			hides, adds = hides || some, adds || more
@@ -262,7 +295,7 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 	}
 	allowed := w.allowed[:queries]
 	fillOnes(allowed)
-	x := p.bias.Data[p.bias.offset(c.b, 0, query)+b.first+b.lo:]
+	x := p.bias.Data[p.bias.offset(c.b, 0, query)+c.base+b.first+b.lo:]
 	hides, adds = maskBias(x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
 		i := 0
@@ -331,7 +364,8 @@ func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
 // where a row of the mask stands for all, so that long runs that nobody sees take no time.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
-	if p.mask.Data == nil || c.heads > 1 || c.apart || c.rows > inPlaceRows && several {
+	if p.mask.Data == nil || p.listed || c.heads > 1 || c.apart ||
+		c.rows > inPlaceRows && several {
 		return lo
 	}
 	rows := c.rows
@@ -341,7 +375,7 @@ func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	next := hi
 	for r := range rows {
 		h, i := p.locate(c.kv, c.row+r)
-		at := p.mask.offset(c.b, h, i)
+		at := p.mask.offset(c.b, h, i) + c.base
 		if n := indexTrue(p.mask.Data[at+lo : at+next]); n >= 0 {
 			next = lo + n
 		}

@@ -86,7 +86,7 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 		if heads > 1 {
 			h, i = p.locate(c.kv, c.row+r)
 		}
-		x := p.mask.Data[p.mask.offset(c.b, h, i)+a.first:]
+		x := p.mask.Data[p.mask.offset(c.b, h, i)+c.base+a.first:]
 		if whole > 0 {
 			maskKeys(x, bits[r:], whole, a.queries, Block, 0, Block)
 		}

@@ -46,9 +46,10 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
 		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
@@ -89,7 +90,7 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	} else if p.mask.Data == nil {
 		return
 	}
-	if c.rows <= inPlaceRows || first >= c.hi || c.apart {
+	if c.rows <= inPlaceRows || first >= c.hi || c.apart || p.listed {
 		return
 	}
 	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)
@@ -98,9 +99,9 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		h, i := p.locate(c.kv, row+r)
 		at, rows := &w.queue.runs[pairRuns-heads+r], (all-r+p.group-1)/p.group
 		if p.bias.Data != nil {
-			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+first, p.bias.SL, rows, keys)
+			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first, p.bias.SL, rows, keys)
 		} else {
-			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+first, p.mask.SL, rows, keys)
+			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first, p.mask.SL, rows, keys)
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)
@@ -124,13 +125,13 @@ func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
 	case at.shared:
 		return sharePointer(x, c, b.first+Block, Block)
 	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
+	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
 }
 
 // sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
 // if these do not exist.
 func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next >= x.L {
+	if next += c.base; next >= x.L {
 		return 0
 	}
 	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow

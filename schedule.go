@@ -47,7 +47,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
-	if p.keyKind == kindViews {
+	if p.listed {
+		p.chunkRows = p.alignRows(p.chunkRows)
+	} else if p.keyKind == kindViews {
 		p.headsPerChunk = p.headsBeside(t, rows)
 	}
 	p.countChunks()
@@ -129,6 +131,10 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
+	if p.listed {
+		p.partitionLists(workers)
+		return
+	}
 	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
@@ -155,6 +161,32 @@ func (p *plan) partition(workers int) {
 	}
 }
 
+// partitionLists is partition where rows have lists: they share what is gathered, so they are apart
+// only where workers would have nothing to do.
+func (p *plan) partitionLists(workers int) {
+	segments := parts(p.lists.D, Segment)
+	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
+		p.segments = segments
+	}
+	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {
+		p.chunkRows /= 2
+		p.countChunks()
+	}
+}
+
+// alignRows is how many of up to some rows make a chunk, whose rows share a list.
+func (p *plan) alignRows(rows int) int {
+	all := p.rowsPerList()
+	if all == p.lq*p.group {
+		return rows
+	}
+	n := parts(all, rows)
+	for all%n != 0 {
+		n++
+	}
+	return all / n
+}
+
 // holdsSegments reports whether there is memory for so many states of each chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
@@ -171,21 +203,24 @@ func (p *plan) stateSize() int {
 func (p *plan) decideReads(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
+		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
 		queries, few = s.longest, few && !s.sharesPrefixes()
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
 		!(p.packed != nil && p.packed.rotates)
+	if p.keyKind == kindBits && !p.looks {
+		p.typedRows = maxTypedRows
+	}
+	if p.full = p.fullKernels(t); p.listed {
+		return // what is gathered is in the cache, for few rows as for many
+	}
 	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}
 	if t.Reads == tuning.PagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
-	if p.keyKind == kindBits && !p.looks {
-		p.typedRows = maxTypedRows
-	}
-	p.full = p.fullKernels(t)
 	switch {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
@@ -269,6 +304,9 @@ func (p *plan) bytesOf(keys float64) float64 {
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
 // bytes of keys and values. The first shared keys are read for other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
+	if p.listed {
+		return p.listWork(c)
+	}
 	first := c.row / p.group
 	queries := (c.row+c.rows-1)/p.group - first + 1
 	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.
@@ -285,6 +323,12 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	pairs *= float64(c.rows) / float64(queries)
 	read := max(0, c.hi-max(c.lo, shared))
 	return 2 * pairs * float64(p.d+p.dv), p.bytesOf(float64(read))
+}
+
+// listWork is plan.work where rows have lists.
+func (p *plan) listWork(c *chunk) (flops, bytes float64) {
+	keys, lists := float64(p.lists.D), parts(c.rows, p.rowsPerList())
+	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), p.bytesOf(float64(lists) * keys)
 }
 
 // sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].

@@ -104,7 +104,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
 	p.findBlocks(c, s.first, places[:s.blocks])
-	b := part{hi: Block, equal: true}
+	b := part{hi: Block, equal: true, memory: p.packed.data}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]

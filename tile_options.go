@@ -47,6 +47,8 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 		// none
 	case p.parents != nil:
 		w.addTreeSlopes(p, c, b, t, at)
+	case p.listed:
+		w.addListSlopes(p, c, b.first, t, at)
 	default:
 		w.addSlopes(p, c, b.first, t, at)
 	}
@@ -74,9 +76,8 @@ func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
 			u = 1
 		}
 		if b.biased {
-			h, i := p.locate(c.kv, row)
-			from := p.bias.offset(c.b, h, i) + b.first + t.lo
-			addBias(s, p.bias.Data[from:], 1, 1, 0, t.hi-t.lo, u)
+			bias := w.biasOf(p, c, row, b.first, t.lo, t.hi)
+			addBias(s, bias, 1, 1, 0, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
@@ -106,9 +107,13 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 
 // addBias adds the bias to the tile's scores.
 func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
+	if p.listed {
+		w.addListBias(p, c, first, t, at, u)
+		return
+	}
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.bias.offset(c.b, h, i) + first + t.lo
+		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
 		addBias(s, p.bias.Data[from:], rows, p.group, p.bias.SL, t.hi-t.lo, u)
 	}

@@ -127,8 +127,8 @@ func pattern(r *rand.Rand, lq, lk int) func(i, j int) bool {
 	return func(_, _ int) bool { return true }
 }
 
-// pairsOf draws a view of pairs, which may be the same for entries, heads or queries.
-func pairsOf[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j int) T) View[T] {
+// drawPairs draws a view of pairs, which may be the same for entries, heads or queries.
+func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j int) T) View[T] {
 	b, h, n := oneOr(r, c.q.B), oneOr(r, c.q.H), rows
 	if r.IntN(5) == 0 {
 		n = 1
@@ -152,14 +152,14 @@ func pairsOf[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j i
 }
 
 func (c *composition) hideByMask(r *rand.Rand) {
-	mask := pairsOf(c, r, c.q.L, c.k.L, pattern(r, c.q.L, c.k.L))
+	mask := drawPairs(c, r, c.q.L, c.k.L, pattern(r, c.q.L, c.k.L))
 	c.opt.Mask = mask
 	c.hide(func(b, h, i, j int) bool { return !mask.Row(b%mask.B, h%mask.H, i)[j] })
 }
 
 func (c *composition) hideByBlocks(r *rand.Rand) {
 	seen := pattern(r, c.q.L, c.k.L)
-	blocks := pairsOf(c, r, parts(c.q.L, Block), parts(c.k.L, Block),
+	blocks := drawPairs(c, r, parts(c.q.L, Block), parts(c.k.L, Block),
 		func(i, j int) bool { return r.IntN(4) == 0 || seen(i*Block, j*Block) })
 	c.opt.Blocks = blocks
 	c.hide(func(b, h, i, j int) bool {
@@ -174,7 +174,7 @@ func (c *composition) hideByBias(r *rand.Rand) {
 		adds = func(_, _ int) bool { return false }
 	}
 	zero := float32(math.Copysign(0, float64(r.IntN(2)*2-1)))
-	bias := pairsOf(c, r, c.q.L, c.k.L, func(i, j int) float32 {
+	bias := drawPairs(c, r, c.q.L, c.k.L, func(i, j int) float32 {
 		switch {
 		case !seen(i, j):
 			return negInf
