@@ -311,7 +311,8 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
 	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
 		n = min(n, c.rows-row)
-		w.lookAtBias(p, c, b, row, n)
+		hides, _ := w.lookAtBias(p, c, b, row, n)
+		b.hides = b.hides || hides
 		for _, e := range w.seen[c.at+row:][:n] {
 			if e != 0 {
 				return true

@@ -279,7 +279,7 @@ type part struct {
 	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
 	saw    uint8 // sawSome to sawAll, as look.go has them,
 	asks   bool  // but for a bias, which is to be looked at tile by tile;
-	hides  bool  // it has hidden keys of a tile
+	hides  bool  // it has hidden keys of some row
 }
 
 // partly reports whether rows were looked at and may not see the whole block.
