@@ -150,7 +150,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
 		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], int(tree[i].depth)
 		alibi(s[t.lo:before], slope, b.first+t.lo-first-depth)
 		seen := lowBits(t.hi) &^ lowBits(before)
-		if b.partly() {
+		if b.partly {
 			seen &= w.seen[c.at+t.row+r]
 		}
 		for seen != 0 {

@@ -220,7 +220,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	w.queue.clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.partly() {
+		if b.tile(p, c, row, &t); b.partly {
 			w.see(p, c, b, &t)
 		}
 		if t.lo == t.hi {

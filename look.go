@@ -38,6 +38,7 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 			*known = b.knownAll()
 		}
 	}
+	b.partly = b.saw != sawAll || b.asks
 	return b.saw != sawNone
 }
 
@@ -60,9 +61,9 @@ func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
 	}
 }
 
-// learn notes for other heads that a bias has hidden nothing of a block.
+// learn notes for other heads that a bias has hidden nothing of a block that was looked at.
 func (w *scratch) learn(p *plan, c *chunk, b *part) {
-	if b.asks && b.saw == sawAll && !b.hides {
+	if b.saw == sawAll && !b.hides {
 		known := w.knownOf(p, c, b)
 		b.asks = false
 		*known = b.knownAll()

@@ -279,11 +279,9 @@ type part struct {
 	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
 	saw    uint8 // sawSome to sawAll, as look.go has them,
 	asks   bool  // but for a bias, which is to be looked at tile by tile;
-	hides  bool  // it has hidden keys of some row
+	partly bool  // so they may not see all of it
+	hides  bool  // the bias has hidden keys of some row
 }
-
-// partly reports whether rows were looked at and may not see the whole block.
-func (b *part) partly() bool { return b.looked && (b.saw != sawAll || b.asks) }
 
 // tile is the rows that go through the kernels together, and the keys of the
 // block that at least one of them sees.

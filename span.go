@@ -106,17 +106,17 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 		(b.looked || c.allLo <= b.first)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.partly() {
+		if b.partly {
 			if t.rows = w.addRun(p, c, st, &b, row, full); t.rows > 0 {
 				continue
 			}
 		}
-		if b.tile(p, c, row, &t); b.partly() {
+		if b.tile(p, c, row, &t); b.partly {
 			w.see(p, c, &b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			if t.rows = c.rows - row; b.partly() {
+			if t.rows = c.rows - row; b.partly {
 				t.rows = w.runOf(^uint64(0), c, row)
 			}
 			w.fullTiles(p, c, st, &b, row, t.rows)
@@ -127,7 +127,9 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
-	w.learn(p, c, &b)
+	if b.asks {
+		w.learn(p, c, &b)
+	}
 }
 
 // addRun adds a block that was looked at to rows from one on that see nothing of it or, if these may

@@ -129,7 +129,7 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
-	if b.partly() {
+	if b.partly {
 		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
