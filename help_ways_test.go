@@ -179,6 +179,11 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 			mask.Data, mask.D = mask.Data[lo:], n
 			chunk.Mask = mask
 		}
+		if !o.Blocks.none() {
+			blocks := o.Blocks
+			blocks.Data, blocks.D = blocks.Data[lo/Block:], parts(n, Block)
+			chunk.Blocks = blocks
+		}
 		if !o.Bias.none() {
 			bias := o.Bias
 			bias.Data, bias.D = bias.Data[lo:], n
@@ -246,7 +251,7 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Pages: q.B * (k.L/Block + 2), Format: formatFor(opt), ValuesInKeys: latent(k, v)})
+		Pages: q.B * (k.L/Block + 3), Format: formatFor(opt), ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}
@@ -256,8 +261,17 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		if opt.KeyLens != nil {
 			n = opt.KeyLens[b]
 		}
-		s := store.NewSequence()
 		keys, values := entryOf(k, b, n), entryOf(v, b, n)
+		s, common := store.NewSequence(), 0
+		if b > 0 { // the same tokens are in the same pages
+			before := c.seqs[b-1]
+			if common = min(n, before.Len(), commonTokens(k, b), commonTokens(v, b)); common > 0 {
+				s = before.Fork()
+				if err := s.Truncate(common); err != nil {
+					return nil, err
+				}
+			}
+		}
 		add := func(from, n int) error {
 			x, y := rowsOf(keys, from, n), rowsOf(values, from, n)
 			if latent(k, v) {
@@ -265,7 +279,7 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 			}
 			return s.Append(x, y)
 		}
-		if err := add(0, n); err != nil {
+		if err := add(common, n-common); err != nil {
 			return nil, err
 		}
 		if s.Fork(); n%2 == 1 { // pages have another user, and one is a copy
@@ -312,6 +326,18 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		c.opt.Weights = weights
 	}
 	return c, nil
+}
+
+// commonTokens is how many tokens an entry begins with that the entry before has, too.
+func commonTokens(x Tensor, b int) int {
+	for j := range x.L {
+		for h := range x.H {
+			if firstDifference(x.Row(b, h, j), x.Row(b-1, h, j)) >= 0 {
+				return j
+			}
+		}
+	}
+	return x.L
 }
 
 // entryOf is the first n rows of one batch entry.

@@ -82,9 +82,8 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
-	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	looks       bool // pairs may be hidden: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
@@ -275,10 +274,16 @@ type part struct {
 	memory []byte // of a cache or store, or what was gathered of it, and
 	place  int    // where the block begins in that
 	equal  bool   // by position, every row of the chunk sees all of these keys
-	looked bool   // which of them rows see is in scratch.seen; then
-	every  bool   // whether all rows see the whole block,
-	trims  bool   // or some so few keys that tiles may have fewer
+	biased bool   // some scores have a bias
+
+	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
+	saw    uint8 // sawSome to sawAll, as look.go has them,
+	asks   bool  // but for a bias, which is to be looked at tile by tile;
+	hides  bool  // it has hidden keys of some row
 }
+
+// partly reports whether rows were looked at and may not see the whole block.
+func (b *part) partly() bool { return b.looked && (b.saw != sawAll || b.asks) }
 
 // tile is the rows that go through the kernels together, and the keys of the
 // block that at least one of them sees.

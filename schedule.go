@@ -65,10 +65,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
 		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
-		looks: p.mask.Data != nil || p.blocked.Data != nil,
+		looks: p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil,
 		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
-	p.pairwise = p.looks || p.bias.Data != nil
-	p.plain = !p.natural && !p.pairwise
+	p.plain = !p.natural && !p.looks
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
@@ -212,10 +211,10 @@ func (p *plan) decideReads(t *tuning.Row) {
 		!(p.packed != nil && p.packed.rotates)
 	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && p.packed.scaled) && t.ISA.SIMD() &&
 		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
-	if p.keyKind == kindBits && !p.pairwise {
+	if p.keyKind == kindBits && !p.looks {
 		p.typedRows = maxTypedRows
 	}
 	if p.listed {

@@ -71,8 +71,8 @@ func (p *plan) orderSequences() {
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if s.documents || p.pairwise || p.slopes != nil || p.listed {
-		return // these options belong to rows of one sequence each
+	if s.documents || p.listed {
+		return // nothing is shared
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
 		return s.sequences[a].table.Compare(s.sequences[b].table)

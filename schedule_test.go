@@ -112,7 +112,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
-		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
+		"bias":            {func(p *plan) { p.bias.Data, p.natural = []float32{1}, true }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
 		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
 	} {

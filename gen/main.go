@@ -123,6 +123,7 @@ func ordinaryKernels() {
 	softcapKernel()
 	alibiKernel()
 	addBiasKernel()
+	maskBiasKernel()
 	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()
