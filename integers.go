@@ -125,10 +125,15 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	}
 }
 
-// scores are the products of rows of queries from one on with the first n packed keys.
+// scores are the products of rows of queries from one on with the first n packed keys, which are
+// integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
-	n int) {
-	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
+	n int, codes bool) {
+	if q := w.queries.from(row*roundUp(p.d, 4), row); codes {
+		scoreInt4(s, q, k, scales, rows, p.d, n)
+	} else {
+		scoreInt8(s, q, k, scales, rows, p.d, n)
+	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
 			fillNaN(s[r*Block:][:n])

@@ -19,7 +19,7 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
 	case kindIntegers:
-		integerKind{}.keys(w, p, b)
+		integerKind{}.keys(w, p, c, b)
 	}
 }
 
@@ -64,7 +64,7 @@ func (w *scratch) values(p *plan, c *chunk, b *part) {
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
 	case kindIntegers:
-		integerKind{}.values(w, p, b)
+		integerKind{}.values(w, p, c, b)
 	case kindLatent:
 		latentKind{}.values(w, p, c, b)
 	}
@@ -85,18 +85,20 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	}
 }
 
-// readKeys returns the keys of a block of a cache or store as kernels read them, and their scales.
-// Codes were looked up.
-func (w *scratch) readKeys(s *packedKV, x []byte) (keys []byte, scales []float32) {
-	if keys, scales = s.k.split(x[:s.keyBytes]); s.k.format == I4 {
+// readKeys returns the keys of a block of a cache or store as kernels of some rows read them, and
+// their scales. Codes were looked up, unless the kernels do.
+func (w *scratch) readKeys(p *plan, s *packedKV, x []byte, rows int) (keys []byte,
+	scales []float32) {
+	if keys, scales = s.k.split(x[:s.keyBytes]); s.k.format == I4 && rows > p.codeRows {
 		keys = w.levels.keys
 	}
 	return keys, scales
 }
 
 // readValues is readKeys of values.
-func (w *scratch) readValues(s *packedKV, x []byte) (values []byte, scales []float32) {
-	if values, scales = s.v.split(x[s.keyBytes:s.block]); s.v.format == I4 {
+func (w *scratch) readValues(p *plan, s *packedKV, x []byte, rows int) (values []byte,
+	scales []float32) {
+	if values, scales = s.v.split(x[s.keyBytes:s.block]); s.v.format == I4 && rows > p.codeRows {
 		values = w.levels.values
 	}
 	return values, scales

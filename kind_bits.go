@@ -18,13 +18,13 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	format := p.packed.k.read
 	layout := scoreLayout(format, p.d, roundUp(b.hi, panel))
-	keys, _ := w.readKeys(p.packed, block)
+	keys, _ := w.readKeys(p, p.packed, block, c.rows)
 	widen(format, w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
-	keys, scales := w.readKeys(p.packed, p.packed.data[b.place:])
+	keys, scales := w.readKeys(p, p.packed, p.packed.data[b.place:], c.rows)
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.k.read, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
@@ -61,7 +61,7 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	values, _ := w.readValues(p.packed, block)
+	values, _ := w.readValues(p, p.packed, block, c.rows)
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.v.read, w.v, values, Block*panel, &from)
 }
@@ -81,7 +81,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := w.readValues(p.packed, p.packed.data[b.place:])
+	values, _ := w.readValues(p, p.packed, p.packed.data[b.place:], c.rows)
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 

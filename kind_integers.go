@@ -4,22 +4,24 @@ package attn
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
-func (integerKind) keys(w *scratch, p *plan, b *part) {
-	if p.packed != nil && p.packed.k.format == I4 {
+func (integerKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+	if p.packed != nil && p.packed.k.format == I4 && c.rows > p.codeRows {
 		w.lookUpKeys(p.packed, p.packed.data[b.place:])
 	}
 }
 
-func (integerKind) values(w *scratch, p *plan, b *part) {
-	if p.packed != nil && p.packed.v.format == I4 {
+func (integerKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	if p.packed != nil && p.packed.v.format == I4 && c.rows > p.codeRows {
 		w.lookUpValues(p.packed, p.packed.data[b.place:])
 	}
 }
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	_, hi := t.keysOf(b)
-	keys, scales := w.readKeys(w.ints.packing(p), w.integersOf(p, c, b))
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
+	packing := w.ints.packing(p)
+	keys, scales := w.readKeys(p, packing, w.integersOf(p, c, b), c.rows)
+	codes := packing.k.format == I4 && c.rows <= p.codeRows
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi, codes)
 }
 
 func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
@@ -30,7 +32,14 @@ func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 }
 
 func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
-	values, _ := w.readValues(w.ints.packing(p), w.integersOf(p, c, b))
+	packing := w.ints.packing(p)
+	values, _ := w.readValues(p, packing, w.integersOf(p, c, b), c.rows)
+	if packing.v.format == I4 && c.rows <= p.codeRows {
+		w.layout.keys, w.layout.overwrite = Block, st.overwrite
+		accumulateInt4(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, values, w.alpha,
+			w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
+		return
+	}
 	w.accumulateIntegers(p, c, st, values, t)
 }
 

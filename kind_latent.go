@@ -36,7 +36,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 		return
 	}
-	keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
+	keys, _ := w.readKeys(p, p.packed, p.packed.data[b.place:], c.rows)
 	latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
 }
 
@@ -53,7 +53,7 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
-		keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
+		keys, _ := w.readKeys(p, p.packed, p.packed.data[b.place:], c.rows)
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)

@@ -177,7 +177,9 @@ func (p *plan) decideReads(t *tuning.Row) {
 	}
 	switch {
 	case p.integers:
-		p.queriesInPlace = false
+		if p.queriesInPlace = false; p.valueKind != kindLatent {
+			p.codeRows = rowsOfCodes()
+		}
 		if p.packed != nil && p.plainScores() {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
 		}

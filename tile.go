@@ -111,10 +111,10 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 			layout.keys, visible = s.hi, w.firstKeys(rows, s.hi)
 		}
 		block := p.packed.data[place:][:p.packed.block]
-		if p.packed.k.format == I4 {
+		if p.packed.k.format == I4 && rows > p.codeRows {
 			w.lookUpKeys(p.packed, block)
 		}
-		keys, keyScales := w.readKeys(p.packed, block)
+		keys, keyScales := w.readKeys(p, p.packed, block, rows)
 		masked := false
 		switch p.keyKind {
 		case kindPanels:
@@ -137,14 +137,15 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		case kindBits:
 			scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, layout.keys)
 		case kindIntegers:
-			w.ints.scores(p, w.s, c.at, keys, keyScales, rows, layout.keys)
+			w.ints.scores(p, w.s, c.at, keys, keyScales, rows, layout.keys,
+				p.packed.k.format == I4 && rows <= p.codeRows)
 		}
 		values, valueScales := keys, keyScales
 		if p.valueKind != kindLatent {
-			if p.packed.v.format == I4 {
+			if p.packed.v.format == I4 && rows > p.codeRows {
 				w.lookUpValues(p.packed, block)
 			}
-			values, valueScales = w.readValues(p.packed, block)
+			values, valueScales = w.readValues(p, p.packed, block, rows)
 		}
 		switch {
 		case p.integers:
@@ -169,8 +170,11 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		case kindBits:
 			accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, stride, Block, layout)
 		case kindIntegers:
-			accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows,
-				stride, Block, 1, layout)
+			if words := (integerRows{words: w.ints.weights}); p.packed.v.format == I4 && rows <= p.codeRows {
+				accumulateInt4(o, words, values, w.alpha, w.ints.scales, rows, stride, Block, 1, layout)
+			} else {
+				accumulateInt8(o, words, values, w.alpha, w.ints.scales, rows, stride, Block, 1, layout)
+			}
 		case kindLatent:
 			latentKind{}.accumulateFew(w, p, o, values, rows, layout.keys, layout.overwrite)
 		}
