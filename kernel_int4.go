@@ -114,7 +114,7 @@ func rowsOfCodes() int {
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
 func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.setTyped(&tuned)
+	b.set(&tuned, true, false)
 	stride := roundUp(d, 4)
 	q.reads(rows, stride, 1, stride)
 	operand.Reads(scales, b.cols)
