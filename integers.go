@@ -34,7 +34,11 @@ type intScratch struct {
 
 // fit makes the memory large enough for calls of a plan.
 func (w *intScratch) fit(p *plan, rows, scores int) {
-	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
+	together := p.headsPerChunk * p.chunkRows
+	if p.packed != nil && p.packed.k.format == I4 {
+		together = math.MaxInt // one row of codes waits for look-ups, not for memory
+	}
+	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)

@@ -99,13 +99,21 @@ func setCode(x []byte, i int, code byte) {
 	x[i/2] = x[i/2]&^(15<<(i%2*4)) | code<<(i%2*4)
 }
 
-// codeRows is up to how many rows of integers look codes up in registers. For more, a block of codes
+// codeRows is up to how many rows look codes up in registers. For more, a block of codes
 // becomes levels once, and so it does where there are other kernels but none that look up.
 const codeRows = 4
 
 // rowsOfCodes is up to how many rows of integers read codes.
 func rowsOfCodes() int {
 	if codeKernels && tuned.ISA.Integers() || !integerProducts() {
+		return codeRows
+	}
+	return 0
+}
+
+// floatRowsOfCodes is up to how many rows of float32 do.
+func floatRowsOfCodes() int {
+	if codeKernels && tuned.ISA.Lanes16() || !tuned.ISA.SIMD() {
 		return codeRows
 	}
 	return 0

@@ -24,10 +24,11 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.keys(p.packed.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		if p.packed.k.format == I4 {
-			keys = w.levelKeys(p.packed, keys, b.place)
+		format := p.packed.k.format
+		if format == I4 && c.rows > p.codeRows {
+			keys, format = w.levelKeys(p.packed, keys, b.place), I8
 		}
-		scoreTyped(p.packed.k.read, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
+		scoreTyped(format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
 		panelKind{}.score(w, p, c, b, t, at)
 	}
@@ -76,15 +77,17 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		return
 	}
 	values, _ := p.packed.values(p.packed.data[b.place:])
-	if p.packed.v.format == I4 {
-		values = w.levelValues(p.packed, values, b.place)
+	format := p.packed.v.format
+	if format == I4 && c.rows > p.codeRows {
+		values, format = w.levelValues(p.packed, values, b.place), I8
 	}
-	w.accumulateTyped(p, c, st, values, t, at)
+	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 
-// accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
-func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
+// accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
+	t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.v.read, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+	accumulateTyped(format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

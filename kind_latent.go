@@ -66,7 +66,7 @@ func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, 
 	case !w.typed:
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)
+		w.accumulateTyped(p, c, st, p.packed.k.read, memoryOf(w.v), t, at)
 	}
 }
 

@@ -191,8 +191,12 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.pairwise {
 		p.typedRows = maxTypedRows
 	}
-	if p.valueKind == kindIntegers && p.packed != nil {
+	switch {
+	case p.packed == nil || p.valueKind == kindLatent:
+	case p.integers:
 		p.codeRows = rowsOfCodes()
+	case p.typedRows > 0:
+		p.codeRows = floatRowsOfCodes()
 	}
 	p.full = p.fullKernels(t)
 	switch {

@@ -151,9 +151,9 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	layout.keys = b.hi
 	block := p.packed.data[b.place:][:p.packed.block]
 	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
-	keyCodes, valueCodes := p.packed.k.format == I4, p.packed.v.format == I4
-	if keyCodes && rows > p.codeRows {
-		keys, keyCodes = w.levelKeys(p.packed, keys, b.place), false
+	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
+	if keyFormat == I4 && rows > p.codeRows {
+		keys, keyFormat = w.levelKeys(p.packed, keys, b.place), I8
 	}
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
@@ -166,24 +166,24 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
-		scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, b.hi)
+		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
 		if keyScales != nil {
 			scaleColumns(w.s, keyScales, rows, Block, b.hi)
 		}
 	case kindIntegers:
-		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyCodes)
+		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
 	}
 	masked = w.weigh(p, st, valueScales, visible, c.at, rows, 0, 0, b.hi)
-	if p.valueKind != kindLatent && valueCodes && rows > p.codeRows {
-		values, valueCodes = w.levelValues(p.packed, values, b.place), false
+	if p.valueKind != kindLatent && valueFormat == I4 && rows > p.codeRows {
+		values, valueFormat = w.levelValues(p.packed, values, b.place), I8
 	}
 	switch p.valueKind {
 	case kindPanels:
 		accumulate(o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block, layout)
 	case kindBits:
-		accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
+		accumulateTyped(valueFormat, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
 	case kindIntegers:
-		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueCodes)
+		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
 	case kindLatent:
 		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.overwrite)
 	}
