@@ -103,17 +103,11 @@ func setCode(x []byte, i int, code byte) {
 // becomes levels once, and so it does where there are other kernels but none that look up.
 const codeRows = 4
 
-// rowsOfCodes is up to how many rows of integers read codes.
-func rowsOfCodes() int {
-	if codeKernels && tuned.ISA.Integers() || !integerProducts() {
-		return codeRows
-	}
-	return 0
-}
-
-// floatRowsOfCodes is up to how many rows of float32 do.
-func floatRowsOfCodes() int {
-	if codeKernels && tuned.ISA.Lanes16() || !tuned.ISA.SIMD() {
+// rowsOfCodes is up to how many rows, of integers or of float32, read codes.
+func rowsOfCodes(integers bool) int {
+	is := tuned.ISA
+	if integers && (codeKernels && is.Integers() || !integerProducts()) ||
+		!integers && (codeKernels && is.Lanes16() || !is.SIMD()) {
 		return codeRows
 	}
 	return 0

@@ -22,7 +22,7 @@ var int4KernelTests = []kernelTest{
 }
 
 func (c *trial) accumulateI4(rows, keys, cols int) {
-	if floatRowsOfCodes() == 0 {
+	if rowsOfCodes(false) == 0 {
 		return // nobody calls it
 	}
 	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,

@@ -2,9 +2,9 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block
-// and whose scores are products and nothing more: most are like that. The kernels are called one
-// after the other, with operands checked once for all tiles and nothing to choose between.
+// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
+// whose scores are products and nothing more: most are like that. The kernels are called in turn,
+// with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	d, stride, n := p.d, p.oStride, p.tileRows
@@ -103,8 +103,10 @@ func clearMasked(m, o []float32, rows, stride int) {
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	p.findBlocks(c, s.first, places[:s.blocks])
-	b := part{hi: Block, equal: true}
+	for i := range s.blocks {
+		places[i] = p.placeOf(c, s.first+i*Block)
+	}
+	b := part{hi: Block, equal: true, memory: p.packed.data}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
@@ -119,7 +121,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		}
 		masked := false
 		if direct && b.hi == Block {
-			panelKind{}.keys(w, p, c, &b)
+			floatKind{}.keys(w, p, c, &b)
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
 			if operand.Reads(k, Block*p.d); c.rows <= p.values.pagedRows {
 				w.layout.pointer = operand.Address(v, 0)
@@ -161,7 +163,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	}
 	switch p.keyKind {
 	case kindPanels:
-		panelKind{}.keys(w, p, c, b)
+		floatKind{}.keys(w, p, c, b)
 		w.queue.pointer = w.pointer
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
