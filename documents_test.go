@@ -147,14 +147,11 @@ func TestLongDocuments(t *testing.T) {
 		r := random(t.Name())
 		pool := NewPool(3)
 		defer pool.Close()
-		for _, lens := range [][2][]int{{{1, 700, 3}, {20, 900, 2}}, {{2, 1}, {3 * Segment, 70}},
-			{{3, 0, 900}, {0, 3, 900}}} {
-			if few() {
-				lens[0][1] = min(lens[0][1], 90)
-			}
+		for _, lens := range [][2][]int{{{1, 200, 3}, {20, 700, 2}}, {{2, 1}, {3 * Segment, 70}},
+			{{3, 0, 300}, {0, 3, 300}}} {
 			lq, lk := sum(lens[0]), sum(lens[1])
 			for _, integers := range []bool{false, true} {
-				p := newProblem(r, normal, shape{1, 2, 2, lq, lk, 16, 24})
+				p := newProblem(r, normal, shape{1, 1, 2, lq, lk, 8, 12})
 				p.opt = Options{Documents: lens[0], KeyDocuments: lens[1], Causal: BottomRight,
 					Integers: integers}
 				want := p.solve(t, attendEach)

@@ -54,7 +54,9 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 	for j := b.lo / together * together; j < b.hi; j += together {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
-			from[i] = token{p.packed.data[p.placeOf(c, position):][:p.packed.block], position % Block}
+			var place [1]int
+			p.findBlocks(c, position, place[:])
+			from[i] = token{p.packed.data[place[0]:][:p.packed.block], position % Block}
 		}
 		p.packed.copyTokens(to, j, &from)
 	}

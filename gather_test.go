@@ -382,6 +382,10 @@ func TestListsErrors(t *testing.T) {
 		must(t, seq.Append(zeros(1, 2, 3+i, 8), zeros(1, 2, 3+i, 8)))
 	}
 	q, o := zeros(1, 4, 3, 8), zeros(1, 4, 3, 8)
+	apart := zeros(1, 2, 9, 8)
+	err = Attend(o, q, apart, apart, &Options{Keys: lists(1, 1, 3, 2), Documents: []int{3},
+		KeyDocuments: []int{9}})
+	mustFail(t, "Documents", err, ErrOption, "Keys are set with Documents, want one of them")
 	opt = &Options{QueryLens: []int{2, 1}, Keys: lists(1, 1, 3, 1, 2, 0, 3)}
 	must(t, AttendSequences(o, q, seqs, opt))
 	opt.Keys.Data[1] = 3 // the second sequence has one

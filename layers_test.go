@@ -18,7 +18,8 @@ var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences documents
 		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed vector
 		inspect`},
-	{Name: "call", Files: "validate validate_views validate_tree validate_lists schedule schedule_sequences"},
+	{Name: "call", Files: `validate validate_views validate_tree validate_lists schedule
+		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},

@@ -7,8 +7,8 @@ import (
 )
 
 // What rows see of a block by position, tree, mask and blocks is asked before anything of it is
-// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched,
-// and tiles that see all of them take the way of full blocks.
+// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
+// touched, and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
 const (

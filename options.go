@@ -113,7 +113,7 @@ type Options struct {
 	// on taking those of the keys, and listed keys that these hide keep their places. Weights are
 	// [B, H, Lq, n] then. Only listed keys are read. Heads that share a list, and queries that do
 	// (Broadcast), read them together. A position that no key has is [ErrOption], and so is Keys
-	// with Blocks or Tree, in State.Update and in State.UpdateSequence. The zero View is none.
+	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
 	Keys View[int32]
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.

@@ -318,14 +318,16 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
-// placeOf is where the block of a cache or store begins that has key j of the chunk's batch entry
-// and head.
-func (p *plan) placeOf(c *chunk, j int) int {
+// findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
+// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
+func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	table := p.table // stored in the chunk, it would make the caller's buffers escape
 	if c.table != nil {
 		table = c.table
 	}
-	return p.packed.offsetOf(table, c.b, c.kv, j)
+	for i := range at {
+		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	}
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over

@@ -146,5 +146,7 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 		b.memory = rawBytes(w.gathered.block)
 		return
 	}
-	b.memory, b.place = p.packed.data, p.placeOf(c, b.first)
+	var place [1]int
+	p.findBlocks(c, b.first, place[:])
+	b.memory, b.place = p.packed.data, place[0]
 }

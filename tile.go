@@ -103,9 +103,7 @@ func clearMasked(m, o []float32, rows, stride int) {
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	for i := range s.blocks {
-		places[i] = p.placeOf(c, s.first+i*Block)
-	}
+	p.findBlocks(c, s.first, places[:s.blocks])
 	b := part{hi: Block, equal: true, memory: p.packed.data}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
