@@ -25,7 +25,8 @@ type CacheConfig struct {
 // cache), in the order that the kernels read: nothing is packed or transposed when attending.
 // Attending over a cache gives the bits of [Attend] on what [Cache.Read] returns: for F32 the
 // tokens themselves, for F16 and BF16 what they are rounded to. I8 and I4 have definitions of their
-// own, see docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the batch.
+// own, see docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the
+// batch.
 //
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
@@ -35,10 +36,10 @@ type CacheConfig struct {
 //
 // All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
 // of 4, 2, 1 or ½ bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
-// for I8 and I4 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
-// and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where
-// [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so
-// the garbage collector does not count it. Close gives it back; without Close, it goes back some
+// for I8 and I4 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim
+// elements, and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only
+// where [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's,
+// so the garbage collector does not count it. Close gives it back; without Close, it goes back some
 // time after the cache has become unreachable.
 //
 // On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time

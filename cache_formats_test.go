@@ -233,7 +233,8 @@ func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 
 // MemoryUse is what the type says: bytes of elements, and scales for I8.
 func TestCacheMemoryUse(t *testing.T) {
-	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8, I4: 48 + 8} {
+	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8,
+		I4: 48 + 8} {
 		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32,
 			Capacity: 3 * Block, Format: kind})
 		must(t, err)

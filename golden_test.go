@@ -167,7 +167,8 @@ func goldens() []golden {
 	}
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
 		golden{"Cache", cacheGolden},
-		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden}, golden{"MatMul", matMulGolden})
+		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden},
+		golden{"MatMul", matMulGolden})
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
 		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
 			func(t *testing.T, r *rand.Rand) [][]float32 {

@@ -242,12 +242,12 @@ func TestTwoFormatsErrors(t *testing.T) {
 
 	config.ValueFormat = 9
 	_, err = NewCache(config)
-	mustFail(t, "unknown", err, ErrOption, "CacheConfig.ValueFormat is Format(9), want F16, BF16, I8, "+
-		"I4, or 0 for Format")
+	mustFail(t, "unknown", err, ErrOption, "CacheConfig.ValueFormat is Format(9), want F16, BF16, "+
+		"I8, I4, or 0 for Format")
 	config.ValueFormat, config.ValuesInKeys = I4, true
 	_, err = NewCache(config)
-	mustFail(t, "latent", err, ErrOption, "CacheConfig.ValueFormat is I4 with ValuesInKeys, want 0 or "+
-		"Format, I8")
+	mustFail(t, "latent", err, ErrOption, "CacheConfig.ValueFormat is I4 with ValuesInKeys, want 0 "+
+		"or Format, I8")
 	store := StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 4, Pages: 1, Format: I4, ValueFormat: -1}
 	_, err = NewStore(store)
 	mustFail(t, "store", err, ErrOption, "StoreConfig.ValueFormat is Format(-1), want F16, BF16, I8, "+

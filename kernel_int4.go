@@ -11,9 +11,9 @@ import (
 // I4: an element is a code of four bits for one of 16 levels, which are integers of I8. Kernels of
 // integers and of I8 read levels, so codes are looked up on their way.
 //
-// Codes lie so that a look-up of 64 bytes gives two vectors of I8: the lower halves of bytes are the
-// codes of a group of four steps of 16 columns (see kernel_typed.go), the upper halves those of the
-// next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 + k%4.
+// Codes lie so that a look-up of 64 bytes gives two vectors of I8: the lower halves of bytes are
+// the codes of a group of four steps of 16 columns (see kernel_typed.go), the upper halves those of
+// the next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 + k%4.
 
 // levels are the integers of the codes: the sign is the highest bit. They are the Lloyd-Max points
 // of normal data scaled by their maximum.

@@ -11,7 +11,8 @@ var int4KernelTests = []kernelTest{
 	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
 		func(c *trial, n []int) { c.lookUp(n[0], n[1]) }},
 	{"scoreInt4",
-		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
+		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000),
+			size("keys", 1, Block, Block)},
 		func(c *trial, n []int) { c.scoreInt4(n[0], n[1], n[2]) }},
 	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
 		{"cols", panel, 19 * panel, 99 * panel, panel}},
@@ -161,8 +162,9 @@ func TestCodesFold(t *testing.T) {
 	putCodes(folded, codes[:24], false)
 	putCodes(folded, codes[24:], true)
 	for i := range folded {
-		if got := [2]byte{codeAt(folded, 2*i), codeAt(folded, 2*i+1)}; got != [2]byte{codes[i], codes[24+i]} {
-			t.Errorf("byte %d has codes %d, want %d and %d", i, got, codes[i], codes[24+i])
+		got, want := [2]byte{codeAt(folded, 2*i), codeAt(folded, 2*i+1)}, [2]byte{codes[i], codes[24+i]}
+		if got != want {
+			t.Errorf("byte %d has codes %d, want %d", i, got, want)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import "unsafe"
 // transposed: once for all rows of a chunk, or for few rows some channels at a time, which are read
 // at once and stay in the L1 cache.
 //
-// In I8 and I4 the integers of a key are those of its value, with the same scale. What is rotated must be
-// rotated back: the channels of values, and those behind, are rotated apart, and outputs, which are
-// sums of rotated values, are rotated back once a row, at the end.
+// In I8 and I4 the integers of a key are those of its value, with the same scale. What is rotated
+// must be rotated back: the channels of values, and those behind, are rotated apart, and outputs,
+// which are sums of rotated values, are rotated back once a row, at the end.
 type latentKind struct{}
 
 // few reports whether values are transposed as they are read, for rows that see all if equal.

@@ -39,8 +39,8 @@ var levelKinds = []struct {
 // prints.
 func TestLowPrecisionLevels(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| data | D | keys | I8 | I8, values in I4 | I4 | I8, values in I4, Integers | " +
-		"I4, Integers |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+	table.WriteString("| data | D | keys | I8 | I8, values in I4 | I4 | I8, values in I4, Integers " +
+		"| I4, Integers |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, kind := range levelKinds {
 		for i, size := range [][2]int{{64, 512}, {64, 4096}, {128, 512}, {128, 4096}} {
 			d, keys := size[0], size[1]

@@ -281,7 +281,8 @@ func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
 // checkFinite makes sure that tokens have scales, if the format has some.
 func (s *packedKV) checkFinite(k, v *Tensor) error {
 	if s.k.scaled {
-		limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of that many are finite
+		// sums of that many are finite
+		limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest))
 		if err := checkScales("k", k, s.k.format, limit); err != nil {
 			return err
 		}

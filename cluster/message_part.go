@@ -43,8 +43,8 @@ func (s *shape) checkFormats(of string) error {
 		return fail(attn.ErrOption, "%sFormat is %v, want F32, F16, BF16, I8 or I4", of, s.format)
 	case s.valueFormat < attn.F32 || s.valueFormat > attn.I4 ||
 		s.valueFormat == attn.F32 && s.format != attn.F32:
-		return fail(attn.ErrOption, "%sValueFormat is %v, want F16, BF16, I8, I4, or that of keys, %v", of,
-			s.valueFormat, s.format)
+		return fail(attn.ErrOption, "%sValueFormat is %v, want F16, BF16, I8, I4, or that of keys, %v",
+			of, s.valueFormat, s.format)
 	case s.valuesInKeys && s.valueFormat != s.format:
 		return fail(attn.ErrOption, "%sValueFormat is %v with ValuesInKeys, want that of keys, %v", of,
 			s.valueFormat, s.format)

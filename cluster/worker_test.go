@@ -147,7 +147,8 @@ func createMany(t testing.TB, copies int) {
 	defer w.Close()
 	for n := range uint64(copies) {
 		reply, err := l.Call(context.Background(), "w", (&createRequest{copy: n, sequence: n % 4096,
-			tokens: 1024, lease: 60000, shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(clientID{1}))
+			tokens: 1024, lease: 60000,
+			shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(clientID{1}))
 		must(t, err)
 		_, err = decodeReply("w", reply)
 		must(t, err)

@@ -51,7 +51,8 @@ func TestRunOverCache(t *testing.T) {
 		}
 		outputs[fmt.Sprint(want.Data)] = true
 		for _, threads := range []string{"1", "3"} {
-			f.mustRun("-cache", cacheName(kind.keys)+","+cacheName(kind.values), "-causal", "bottomright", "-threads", threads)
+			name := cacheName(kind.keys) + "," + cacheName(kind.values)
+			f.mustRun("-cache", name, "-causal", "bottomright", "-threads", threads)
 			f.check("out.npy", []int{b, h, lq, dv}, want.Data)
 		}
 	}
