@@ -60,6 +60,7 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 		}
 		p.packed.copyTokens(to, j, &from)
 	}
+	w.levels.forget()
 }
 
 // together is how many tokens are copied at a time.
@@ -77,17 +78,14 @@ func (s *packedKV) copyTokens(block []byte, j int, from *[together]token) {
 	var x [together][]byte
 	for i := range from {
 		k, f := s.keys(from[i].block)
-		if x[i] = k; s.scaled {
+		if x[i] = k; s.k.scaled {
 			scales[j+i] = f[from[i].at]
 		}
 	}
-	switch s.bytes {
-	case 4:
-		copyLanes[uint32](keys, j, s.d, &x, from)
-	case 2:
+	if s.k.bits == 16 {
 		copyLanes[uint16](keys, j, s.d, &x, from)
-	default: // groups of four integers
-		copyLanes[uint32](keys, j, roundUp(s.d, s.group)/s.group, &x, from)
+	} else { // float32, or groups of four bytes
+		copyLanes[uint32](keys, j, s.k.bits*roundUp(s.d, s.k.whole)/32, &x, from)
 	}
 	if s.valuesInKeys {
 		return
@@ -95,17 +93,19 @@ func (s *packedKV) copyTokens(block []byte, j int, from *[together]token) {
 	values, scales := s.values(block)
 	for i := range from {
 		v, f := s.values(from[i].block)
-		if x[i] = v; s.scaled {
+		if x[i] = v; s.v.scaled {
 			scales[j+i] = f[from[i].at]
 		}
 	}
-	switch s.bytes {
-	case 4:
+	switch s.v.bits {
+	case 32:
 		copyColumns[uint32](values, j, s.cols, &x, from)
-	case 2:
+	case 16:
 		copyColumns[uint16](values, j, s.cols, &x, from)
-	default:
+	case 8:
 		copyGroups(values, j, s.cols, &x, from)
+	default:
+		copyCodes(values, j, s.cols, &x, from)
 	}
 }
 
@@ -149,6 +149,23 @@ func copyGroups(dst []byte, j, cols int, from *[together][]byte, at *[together]t
 		for x := 0; x < len(a); x += group {
 			y := (*[group]byte)(to[x:])
 			y[0], y[1], y[2], y[3] = a[x], b[x], c[x], d[x]
+		}
+	}
+}
+
+// copyCodes copies values whose columns are in groups of the codes of eight tokens.
+func copyCodes(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
+	const half = together / 2
+	lane := func(i int) (codes []byte, shift int) {
+		of := at[i].at
+		return from[i][of/8*half*cols+of%half:][:half*cols-half+1], of % 8 / half * 4
+	}
+	for i := range half {
+		lower, down := lane(i)
+		upper, up := lane(half + i)
+		to := dst[j/8*half*cols+i:]
+		for x := 0; x < len(lower); x += half {
+			to[x] = lower[x]>>down&15 | upper[x]>>up&15<<4
 		}
 	}
 }

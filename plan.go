@@ -76,6 +76,7 @@ type schedule struct {
 	keyKind, valueKind kind
 
 	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
+	codeRows       int  // up to so many rows look codes of I4 up in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 

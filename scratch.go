@@ -30,6 +30,7 @@ type scratch struct {
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
+	levels     levelScratch  // of a block in I4
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
 	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
@@ -63,7 +64,7 @@ func (w *scratch) fit(p *plan) {
 	}
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.keyKind != kindPanels || p.valueKind == kindLatent, ints: p.integers}
+		packs: p.keyKind != kindPanels || p.valueKind != kindPanels, ints: p.integers}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
@@ -77,6 +78,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if s := p.packed; s != nil && (s.k.format == I4 || s.v.format == I4) {
+		w.levels.fit(s)
 	}
 	if p.parents != nil {
 		w.ancestors.fit(p)

@@ -10,7 +10,10 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	if full = t.uniform && t.lo == 0 && t.hi == Block; !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
-	if !c.apart || !b.biased && p.slopes == nil {
+	switch {
+	case !p.natural: // none is asked for
+		return full
+	case !c.apart || !b.biased && p.slopes == nil:
 		w.rowScores(p, c, b, t, at)
 		return full
 	}
@@ -29,7 +32,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 	u := p.scale
 	switch {
-	case p.integers && p.natural:
+	case p.integers:
 		w.int8Scores(p, c, b, t, at)
 	case p.softcap > 0:
 		w.softcap(p.softcap, u/p.softcap, t, at)
@@ -39,7 +42,7 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 		// done
 	} else if b.biased {
 		w.addBias(p, c, b.first, t, at, u)
-	} else if p.natural && u != 1 {
+	} else if u != 1 {
 		w.scaleScores(u, t, at)
 	}
 	switch {

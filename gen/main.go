@@ -24,6 +24,7 @@ func main() {
 		"kernel_amd64.s":       func() ([]byte, error) { return assembly(ordinaryKernels) },
 		"kernel_typed_amd64.s": func() ([]byte, error) { return assembly(typedKernels) },
 		"kernel_int8_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
+		"kernel_int4_amd64.s":  func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 
@@ -84,6 +85,7 @@ var twins = map[string]string{
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",
+	"accumulateI4":      "accumulateTypedGeneric",
 	"widenF16":          "widenGeneric",
 	"widenBF16":         "widenGeneric",
 	"widenI8":           "widenGeneric",
