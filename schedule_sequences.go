@@ -125,10 +125,14 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 }
 
 // chooseHeads chooses how many key/value heads of a document go together: where rows are few those
-// that lie beside each other, unless workers want less.
+// that lie beside each other, and all of a document of one block, to which no head comes back. Less
+// if workers want less.
 func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
 	p.chunkRows = w.rows
 	w.heads = p.headsBeside(t, maxRows)
+	if s := p.sequences; s.sequences[s.order[w.first]].keys <= Block {
+		w.heads = max(1, min(p.kvHeads, maxRows/w.rows))
+	}
 	if float64(w.heads)*w.cost > target {
 		w.heads = max(1, int(target/w.cost))
 	}
