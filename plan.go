@@ -63,6 +63,7 @@ type bufferOptions struct {
 type schedule struct {
 	workers       int // that the call is divided among
 	segments      int // of each chunk, that workers take one by one; 1 if a chunk is whole
+	segment       int // the first of them
 	headsPerChunk int // key/value heads
 	chunkRows     int // rows of a chunk, for each of its heads
 	tileRows      int // rows of a tile
@@ -204,12 +205,26 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	return rows - c.rows
 }
 
-// firstSegment is the first segment of keys that have not all been dropped.
-func (p *plan) firstSegment() int {
-	if p.listed {
-		return 0
+// seenSegments is the first segment of which some query may see a key by position, and how many
+// there are up to the last one.
+func (p *plan) seenSegments() (first, n int) {
+	entries, lo, hi := p.batch, p.lk, 0
+	if p.queryLens == nil && p.keyLens == nil {
+		entries = 1 // as all are
 	}
-	return p.first / Segment
+	var c chunk
+	for b := range entries {
+		if rows := p.entry(b, &c); rows > 0 {
+			from, _ := p.keyRange(&c, 0)
+			if _, to := p.keyRange(&c, rows/p.group-1); from < to {
+				lo, hi = min(lo, from), max(hi, to)
+			}
+		}
+	}
+	if lo >= hi {
+		return 0, 1
+	}
+	return lo / Segment, parts(hi, Segment) - lo/Segment
 }
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
