@@ -3,23 +3,8 @@ package attn
 // A mask is read some blocks ahead: a row of one block is a cache line, and rows are in pages of
 // their own.
 
-const (
-	// aheadBlocks is how many blocks of a mask are read at once.
-	aheadBlocks = 64
-
-	// aheadBits bounds the memory for what is kept for other heads.
-	aheadBits = 1 << 19
-)
-
-// maskAhead is what a mask allows some queries in the blocks at hand, a bit for each key. If heads
-// see alike, the rows of each chunk of a head have one, so that others find it.
-type maskAhead struct {
-	b, kv, row    int // of the chunk; kv is −1 if heads see alike
-	first, blocks int // keys from first on; no blocks if nothing is at hand
-	queries       int // rows of the mask for each block
-	bits          []uint64
-	some, every   [aheadBlocks]uint64 // what some, and all of them may see
-}
+// aheadBits bounds the memory for what is kept for other heads.
+const aheadBits = 1 << 19
 
 // blocksAhead is how many blocks of the mask to read: those from a part's on that are not known.
 func (w *scratch) blocksAhead(p *plan, c *chunk, b *part) (n int) {

@@ -140,7 +140,7 @@ func (p *plan) partition(workers int) {
 		p.partitionLists(workers)
 		return
 	}
-	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
+	first, segments := p.seenSegments()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
 	if p.holdsSegments(segments) {
@@ -162,7 +162,7 @@ func (p *plan) partition(workers int) {
 	rows := roundUp((p.lq*p.group+perHead-1)/perHead, minChunkRows)
 	p.chunkRows = min(p.chunkRows, max(rows, minRows))
 	if p.countChunks() < want && segments > 1 && p.holdsSegments(segments) {
-		p.segments = segments
+		p.segment, p.segments = first, segments
 	}
 }
 

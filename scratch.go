@@ -155,3 +155,16 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 	p.findBlocks(c, b.first, place[:])
 	b.memory, b.place = p.packed.data, place[0]
 }
+
+// aheadBlocks is how many blocks of a mask are read at once.
+const aheadBlocks = 64
+
+// maskAhead is what a mask allows some queries in the blocks at hand, a bit for each key. If heads
+// see alike, the rows of each chunk of a head have one, so that others find it.
+type maskAhead struct {
+	b, kv, row    int // of the chunk; kv is −1 if heads see alike
+	first, blocks int // keys from first on; no blocks if nothing is at hand
+	queries       int // rows of the mask for each block
+	bits          []uint64
+	some, every   [aheadBlocks]uint64 // what some, and all of them may see
+}

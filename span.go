@@ -1,20 +1,5 @@
 package attn
 
-// span is keys of one segment that go through the kernels together. Most spans are one block of one
-// head, which is loaded once for all tiles of rows.
-//
-// Spans of several blocks, or of several heads in steps, are for few rows, which wait for memory:
-// these keep reading keys, or values, where each change between them would make memory pause. Only
-// the order of independent steps is another one, so the bits are the same.
-type span struct {
-	first  int  // key at which its first block begins, a multiple of Block
-	lo, hi int  // keys of its last block that some row may see; only a single block has lo > 0
-	blocks int  // more than one only if equal
-	step   int  // keys of a step: Block, or less for several heads that see the whole block
-	equal  bool // by position, every row sees all keys from first to the last one of the span
-	biased bool // some scores of a span of several blocks or heads have a bias
-}
-
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 	if c.together > 0 {

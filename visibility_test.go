@@ -332,9 +332,9 @@ func FuzzVisibility(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)
-		pairs := 3000
-		if r.IntN(8) == 0 {
-			pairs = 30_000
+		pairs := 1000
+		if r.IntN(16) == 0 {
+			pairs = 20_000
 		}
 		c := compose(r, visibleShape(r, pairs))
 		anyTuning(t, r)
