@@ -147,6 +147,13 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 		clear(seen)
 		return sawNone
 	}
+	if w.rowsInRuns(p, c, b) {
+		b.inRuns = true
+		if _, rows := p.runOfBlocks(c, b, 0); rows == c.rows {
+			return sawAll
+		}
+		return sawSome
+	}
 	hides, some := !b.equal || whole != ^uint64(0), false
 	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
 		fillOnes(seen)
@@ -228,6 +235,30 @@ func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 		}
 	}
 	return false
+}
+
+// rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all who do go from
+// kernel to kernel. Then these are found run by run, and not written down row by row.
+func (w *scratch) rowsInRuns(p *plan, c *chunk, b *part) bool {
+	alike := p.group == 1 || p.blocked.SH == 0
+	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&
+		p.weights.Data == nil && alike && c.base%Block == 0 && b.equal && b.hi-b.lo == Block &&
+		p.full && c.rows > p.keys.inPlaceRows && !c.apart
+}
+
+// runOfBlocks is how many rows from one on see all of a block, or nothing of it, by Options.Blocks.
+func (p *plan) runOfBlocks(c *chunk, b *part, row int) (sees bool, rows int) {
+	h, i := p.locate(c.kv, c.row+row)
+	i -= c.query
+	at := p.blocked.offset(c.b, h, c.blockRow+i/Block) + (c.base+b.first)/Block
+	sees = p.blocked.Data[at]
+	for rows = (i/Block+1)*Block*p.group - (c.row + row - c.query*p.group); row+rows < c.rows; {
+		if at += p.blocked.SL; p.blocked.Data[at] != sees {
+			return sees, rows
+		}
+		rows += Block * p.group
+	}
+	return sees, c.rows - row
 }
 
 // lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
