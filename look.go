@@ -149,7 +149,13 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 	}
 	if w.rowsInRuns(p, c, b) {
 		b.inRuns = true
-		if _, rows := p.runOfBlocks(c, b, 0); rows == c.rows {
+		for row := 0; row < c.rows; {
+			sees, rows := p.runOfBlocks(c, b, row)
+			if row += rows; !sees {
+				b.blind += rows
+			}
+		}
+		if b.blind == 0 {
 			return sawAll
 		}
 		return sawSome

@@ -312,6 +312,7 @@ type part struct {
 	asks   bool  // but for a bias, which is to be looked at tile by tile;
 	partly bool  // so they may not see all of it
 	hides  bool  // the bias has hidden keys of some row
+	blind  int   // rows that are known to see nothing of it
 	inRuns bool  // by Options.Blocks rows see all or nothing, which is not in scratch.seen
 }
 
