@@ -317,6 +317,10 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 		return hides, adds
 	}
 	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
+		if h, i := p.locate(c.kv, first); i == (first+rows-1)/group { // heads of one query
+			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
+			return maskBias(x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
+		}
 		for r := range min(group, rows) {
 			h, i := p.locate(c.kv, first+r)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]

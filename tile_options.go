@@ -114,8 +114,14 @@ func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float
 		w.addListBias(p, c, first, t, at, u)
 		return
 	}
+	row := c.row + t.row
+	if h, i := p.locate(c.kv, row); i == (row+t.rows-1)/p.group { // heads of one query
+		bias := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+first+t.lo:]
+		addBias(w.s[at*Block+t.lo:], bias, t.rows, 1, p.bias.SH, t.hi-t.lo, u)
+		return
+	}
 	for r := range min(p.group, t.rows) {
-		h, i := p.locate(c.kv, c.row+t.row+r)
+		h, i := p.locate(c.kv, row+r)
 		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
 		addBias(s, p.bias.Data[from:], rows, p.group, p.bias.SL, t.hi-t.lo, u)
