@@ -42,11 +42,13 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	return b.saw != sawNone
 }
 
-// see makes a tile one of what its rows see, and notes whether their scores have a bias.
+// see makes a tile one of what its rows see, and notes whether their scores have a bias. Where the
+// bias has hidden nothing of late, it is looked at later, as it is added: it is in the cache once.
 func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
-	if b.asks {
+	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers && !p.listed
+	if b.asks && !t.asks {
 		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
-		b.biased = b.biased || adds
+		b.biased, w.biasHid = b.biased || adds, hides
 		if hides {
 			b.hides = true
 			w.trim(c, t)
@@ -392,14 +394,14 @@ func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 
 // seesWhole reports whether all rows of a chunk see a whole block.
 func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
-	t := tile{rows: c.rows, hi: Block, uniform: true}
 	if !w.look(p, c, b) || b.saw != sawAll {
 		return false
 	}
+	hides := false
 	if b.asks {
-		w.see(p, c, b, &t)
+		hides, b.biased = w.lookAtBias(p, c, b, 0, c.rows)
 	}
-	return !b.hides
+	return !hides
 }
 
 // skipHidden is the first key from lo to hi−1 at which the block begins, or lo, of which a mask or

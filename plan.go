@@ -322,6 +322,7 @@ type tile struct {
 	row, rows int
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
+	asks      bool // but for a bias, which is looked at as it is added
 }
 
 // diagonalRows rows go together where the rows of a block see different keys: as many as a panel

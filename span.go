@@ -124,9 +124,11 @@ func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bo
 	if b.inRuns {
 		sees, rows = p.runOfBlocks(c, b, row)
 	} else if rows = w.runOf(0, c, row); rows == 0 {
-		sees = true
-		rows = w.runOf(^uint64(0), c, row)
-		if !full || rows < diagonalRows && rows < c.rows-row {
+		if !full {
+			return 0
+		}
+		sees, rows = true, w.runOf(^uint64(0), c, row)
+		if rows < diagonalRows && rows < c.rows-row {
 			return 0
 		}
 	}
