@@ -112,7 +112,7 @@ func (p *problem) gathered(b, h, i, first int) *problem {
 }
 
 // wantOfLists is the result of a problem with lists, query by query over what is gathered.
-func (p *problem) wantOfLists(t *testing.T, first int, attend attender) *result {
+func (p *problem) wantOfLists(t testing.TB, first int, attend attender) *result {
 	dst, weights, lse := p.results()
 	for at := range p.q.B * p.q.H * p.q.L {
 		b, h, i := at/p.q.L/p.q.H, at/p.q.L%p.q.H, at%p.q.L
