@@ -346,10 +346,11 @@ func (c *composition) hidden(b, kv, j int) bool {
 	return true
 }
 
-// poisoned is the problem with numbers that nobody sees changed: keys, values, and the bias where
-// other options hide a pair.
+// poisoned is the problem with numbers that nobody sees changed: keys, values, lists of queries that
+// do not exist, and the bias where other options hide a pair.
 func (c *composition) poisoned(poison float32) *problem {
 	x := *c.problem
+	c.poisonLists(&x)
 	x.k.Data, x.v.Data = slices.Clone(x.k.Data), slices.Clone(x.v.Data)
 	for at := range x.k.B * x.k.H * x.k.L {
 		b, kv, j := at/x.k.L/x.k.H, at/x.k.L%x.k.H, at%x.k.L
@@ -379,6 +380,20 @@ func (c *composition) poisoned(poison float32) *problem {
 	}
 	x.opt.Bias = bias
 	return &x
+}
+
+// poisonLists makes lists of queries that do not exist no lists of keys.
+func (c *composition) poisonLists(x *problem) {
+	lists := &x.opt.Keys
+	if lists.none() || c.opt.QueryLens == nil || lists.B < c.q.B || lists.SL == Broadcast {
+		return
+	}
+	lists.Data = slices.Clone(lists.Data)
+	for at := range lists.B * lists.H * lists.L {
+		if b, i := at/lists.L/lists.H, at%lists.L; i >= c.opt.QueryLens[b] {
+			fillWith(lists.Row(b, at/lists.L%lists.H, i), -7)
+		}
+	}
 }
 
 // meaning is the result of the problem by its definition.
@@ -451,11 +466,31 @@ func (c *composition) compareFormat(t testing.TB, r *rand.Rand, stored *problem)
 		c.overKeys()
 	}
 	in := waysIn(f)
-	want, names := c.meaning(t, in["Cache"]), slices.Sorted(maps.Keys(in))
+	if r.IntN(4) == 0 {
+		c.compareRing(t, r, f, stored, in["Cache"])
+		return
+	}
+	names := slices.Sorted(maps.Keys(in))
 	name := names[r.IntN(len(names))]
 	if c.takes(name) && (c.opt.Offset == 0 || !overSequences(name)) {
-		c.same(t, c.title(fmt.Sprintf("%s of %v", name, f)), stored.solve(t, in[name]), want)
+		c.same(t, c.title(fmt.Sprintf("%s of %v", name, f)), stored.solve(t, in[name]),
+			c.meaning(t, in["Cache"]))
 	}
+}
+
+// compareRing compares a cache that has dropped tokens with the same tokens, hidden.
+func (c *composition) compareRing(t testing.TB, r *rand.Rand, f formatPair, stored *problem,
+	cached attender) {
+	ring := ringOf(t, r, f, stored.k, stored.v)
+	defer ring.Close()
+	c.hide(func(_, _, _, j int) bool { return j < ring.First() })
+	attend := func(dst, q, _, _ Tensor, opt *Options) error { return ring.Attend(dst, q, opt) }
+	if r.IntN(2) == 0 {
+		attend = func(dst, q, _, _ Tensor, opt *Options) error {
+			return threeWorkers().AttendCache(dst, q, ring, opt)
+		}
+	}
+	c.same(t, c.title(fmt.Sprintf("ring of %v", f)), stored.solve(t, attend), c.meaning(t, cached))
 }
 
 // strided is a problem whose mask and bias are contiguous, and say where they repeat themselves.
