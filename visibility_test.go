@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -346,8 +347,8 @@ func (c *composition) hidden(b, kv, j int) bool {
 	return true
 }
 
-// poisoned is the problem with numbers that nobody sees changed: keys, values, lists of queries that
-// do not exist, and the bias where other options hide a pair.
+// poisoned is the problem with numbers that nobody sees changed: keys, values, lists of queries
+// that do not exist, and the bias where other options hide a pair.
 func (c *composition) poisoned(poison float32) *problem {
 	x := *c.problem
 	c.poisonLists(&x)
@@ -573,63 +574,211 @@ func FuzzVisibility(f *testing.F) {
 	})
 }
 
-// What nobody sees is not read: its pages may be inaccessible.
+// What nobody sees is not read: its pages may be inaccessible, in views, caches and stores, and for
+// states over them.
 func TestUnseenBlocksAreNotRead(t *testing.T) {
 	if !guard.Protects() {
 		t.Skip("no memory protection")
 	}
 	debug.SetPanicOnFault(true)
-	const d = 16 // 64 keys are a page
 	forEach(t, func(t *testing.T) {
-		r, pages := random(t.Name()), 0
-		for range budget(300) {
-			s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), length(r, 3*Block), Block * (1 + r.IntN(6)), d, d}
-			if r.IntN(4) == 0 {
-				s.lq = 1
+		r, pages := random(t.Name()), map[string]int{}
+		for range budget(400) {
+			anyTuning(t, r)
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), length(r, 3*Block),
+				1 + r.IntN(6*Block), 16, 16}
+			if r.IntN(2) == 0 {
+				s.lq = 1 + r.IntN(3)
+			}
+			switch r.IntN(4) {
+			case 0:
+				s.d, s.dv = 1+r.IntN(99), 1+r.IntN(99)
+			case 1:
+				s.d, s.dv = 64, 64
 			}
 			c := compose(r, s)
-			want := c.solve(t, Attend)
-			k, v := guardedCopy(t, c.k), guardedCopy(t, c.v)
-			cache, err := filledIn(formatFor(&c.opt), c.k, c.v)
-			must(t, err)
-			var unseen [][2]int
-			for at := range s.kvh * s.lk / Block {
-				kv, first := at/(s.lk/Block), at%(s.lk/Block)*Block
-				if !slices.ContainsFunc(stretch(first, first+Block),
-					func(j int) bool { return !c.hidden(0, kv, j) }) {
-					unseen = append(unseen, [2]int{kv, first})
+			pages["views"] += c.viewsUnseen(t)
+			if c.opt.Documents == nil {
+				f := formatPairs[r.IntN(len(formatPairs))]
+				for c.opt.Integers && min(f.keys, f.values) < I8 {
+					f = formatPairs[r.IntN(len(formatPairs))]
 				}
+				pages["Cache"] += c.cacheUnseen(t, f)
+				pages["store"] += c.storeUnseen(t, f)
 			}
-			for _, x := range unseen {
-				for _, y := range []Tensor{k, v} {
-					allow, err := guard.Forbid(y.Data[y.offset(0, x[0], x[1]):][:Block*d])
-					must(t, err)
-					defer allow()
-				}
-			}
-			for _, attend := range []attender{Attend, attendPooled} {
-				got := c.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-					return attend(dst, q, k, v, opt)
-				})
-				c.same(t, fmt.Sprint("views, ", c.ways), got, want)
-			}
-			for _, x := range unseen {
-				at := cache.packed.offsetOf(nil, 0, x[0], x[1])
-				block := cache.packed.data[at:][:cache.packed.block]
-				if allow, err := guard.Forbid(elements[float32](block)); err == nil { // whole pages
-					defer allow()
-					pages++
-				}
-			}
-			got := c.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-				return cache.Attend(dst, q, opt)
-			})
-			c.same(t, fmt.Sprint("Cache, ", c.ways), got, want)
 		}
-		if pages == 0 {
-			t.Error("no page of a cache was inaccessible")
+		for _, memory := range []string{"views", "Cache", "store"} {
+			if n := pages[memory]; n < budget(400) {
+				t.Errorf("%d pages of %s were inaccessible, want more", n, memory)
+			}
 		}
 	})
+}
+
+// viewsUnseen compares calls over views whose pages cannot be read with those over others. It
+// returns the number of these pages.
+func (c *composition) viewsUnseen(t *testing.T) (pages int) {
+	want := c.solve(t, Attend)
+	x := *c.problem
+	for _, y := range []*Tensor{&x.k, &x.v} {
+		*y = guardedCopy(t, *y)
+		var seen []byteRange
+		for at := range y.B * y.H * parts(y.L, Block) {
+			b, kv, first := at/parts(y.L, Block)/y.H, at/parts(y.L, Block)%y.H, at%parts(y.L, Block)*Block
+			if !c.unseen(b, kv, first) {
+				seen = append(seen, byteRange{4 * y.offset(b, kv, first), 4 * min(Block, y.L-first) * y.D})
+			}
+		}
+		allow, n := forbidOthers(t, rawBytes(y.Data), seen)
+		defer allow()
+		pages += n
+	}
+	for _, way := range []way{{"Attend", Attend}, {"Pool", attendPooled}, {"State", attendState}} {
+		if c.takes(way.name) {
+			c.same(t, c.title(way.name), x.solve(t, way.attend), want)
+		}
+	}
+	return pages
+}
+
+// cacheUnseen is viewsUnseen for a cache.
+func (c *composition) cacheUnseen(t *testing.T, f formatPair) int {
+	cache, err := f.filled(c.k, c.v)
+	must(t, err)
+	defer cache.Close()
+	over := func(dst, q, _, _ Tensor, opt *Options) error { return cache.Attend(dst, q, opt) }
+	want, packed := c.solve(t, over), &cache.packed
+	var seen []byteRange
+	for at := range c.k.B * c.k.H * parts(c.k.L, Block) {
+		row, first := at/parts(c.k.L, Block), at%parts(c.k.L, Block)*Block
+		if !c.unseen(row/c.k.H, row%c.k.H, first) {
+			place := packed.offsetOf(nil, row/c.k.H, row%c.k.H, first)
+			seen = append(seen, byteRange{place, packed.block})
+		}
+	}
+	allow, pages := packed.forbidOthers(t, seen)
+	defer allow()
+	c.same(t, c.title(fmt.Sprintf("Cache of %v", f)), c.solve(t, over), want)
+	c.same(t, c.title(fmt.Sprintf("Pool over a cache of %v", f)), c.solve(t, func(dst, q, _, _ Tensor,
+		opt *Options) error {
+		return threeWorkers().AttendCache(dst, q, cache, opt)
+	}), want)
+	return pages
+}
+
+// storeUnseen is viewsUnseen for sequences of a store, where a call can have them.
+func (c *composition) storeUnseen(t *testing.T, f formatPair) (pages int) {
+	if !c.takes("AttendSequences") || c.opt.Offset != 0 {
+		return 0
+	}
+	in := func(attend sequencesAttender) *result {
+		return c.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
+			return attendPackedIn(f, dst, q, k, v, opt, attend)
+		})
+	}
+	want := in(AttendSequences)
+	ways := []sequencesAttender{AttendSequences, pooledSequences}
+	if c.opt.Keys.none() && c.q.B == 1 {
+		ways = append(ways, updateSequence)
+	}
+	for i, attend := range ways {
+		got := in(func(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+			allow, n := c.forbidPages(t, seqs)
+			defer allow()
+			pages += n
+			return attend(dst, q, seqs, opt)
+		})
+		c.same(t, c.title(fmt.Sprintf("way %d over a store of %v", i, f)), got, want)
+	}
+	return pages
+}
+
+// forbidPages makes what no sequence sees of a store inaccessible.
+func (c *composition) forbidPages(t *testing.T, seqs []*Sequence) (allow func(), pages int) {
+	packed := &seqs[0].store.packed
+	var seen []byteRange
+	for b, s := range seqs {
+		for at := range c.k.H * parts(s.Len(), Block) {
+			kv, first := at%c.k.H, at/c.k.H*Block
+			if !c.unseen(b, kv, first) {
+				seen = append(seen, byteRange{packed.offsetOf(&s.table, 0, kv, first), packed.block})
+			}
+		}
+	}
+	return packed.forbidOthers(t, seen)
+}
+
+// unseen reports whether no query sees a key of a block. Blocks of documents begin anywhere, so it
+// is all that could be in one with these keys; tokens that a list names may be read.
+func (c *composition) unseen(b, kv, first int) bool {
+	lo, hi := first, first+Block
+	if c.opt.Documents != nil {
+		lo, hi = first-Block+1, hi+Block-1
+	}
+	for j := max(0, lo); j < min(hi, c.k.L); j++ {
+		if !c.hidden(b, kv, j) || c.listed(b, kv, j) {
+			return false
+		}
+	}
+	return true
+}
+
+// listed reports whether a list of a query names a key.
+func (c *composition) listed(b, kv, j int) bool {
+	if c.opt.Keys.none() {
+		return false
+	}
+	group := c.q.H / c.k.H
+	for at := range group * c.q.L {
+		if slices.Contains(c.listOf(b, kv*group+at/c.q.L, at%c.q.L), int32(j)) {
+			return true
+		}
+	}
+	return false
+}
+
+// byteRange is some bytes of memory.
+type byteRange struct{ first, bytes int }
+
+// forbidOthers makes pages of memory inaccessible, but for those with bytes that are seen, until
+// allow is called. The memory begins at a page.
+func forbidOthers(t *testing.T, memory []byte, seen []byteRange) (allow func(), pages int) {
+	size := os.Getpagesize()
+	accessible := make([]bool, len(memory)/size+1)
+	for _, x := range seen {
+		for page := x.first / size; page <= (x.first+x.bytes-1)/size; page++ {
+			accessible[page] = true
+		}
+	}
+	var all []func()
+	for page := range len(memory) / size {
+		if !accessible[page] {
+			allow, err := guard.Forbid(elements[float32](memory[page*size:][:size]))
+			must(t, err)
+			all = append(all, allow)
+		}
+	}
+	return func() {
+		for _, allow := range all {
+			allow()
+		}
+	}, len(all)
+}
+
+// forbidOthers moves packed blocks to memory of which only what is seen is accessible, until allow
+// is called.
+func (s *packedKV) forbidOthers(t *testing.T, seen []byteRange) (allow func(), pages int) {
+	memory, err := guard.New[float32](len(s.data) / 4)
+	must(t, err)
+	data := s.data
+	write, _ := memory.Front(len(data) / 4)
+	s.data = rawBytes(write)
+	copy(s.data, data)
+	_, pages = forbidOthers(t, s.data, seen)
+	return func() {
+		s.data = data
+		memory.Free()
+	}, pages
 }
 
 // guardedCopy is a copy that begins at a page.
