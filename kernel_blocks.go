@@ -65,12 +65,56 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, first, n int) {
 	decodeBlocksGeneric(t, dst, packed, first, n)
 }
 
+// Kernels multiply by unpacked blocks: bytes in groups of four inputs, followed by scales.
+
+// blockUnpacked is the bytes of blockInputs of 16 outputs, unpacked.
+const blockUnpacked = blockInputs * panel
+
+// Sizes of unpacked blocks, which follow from their scales: one, or those of Q4_K and Q5_K, or of
+// Q6_K.
+const (
+	unpackedPlain  = blockUnpacked + 4*panel
+	unpackedMinima = blockUnpacked + 4*4*panel
+	unpackedHalves = blockUnpacked + 3*4*panel
+)
+
+// unpacked is the size of an unpacked block.
+func (t BlockType) unpacked() int {
+	switch t {
+	case Q4_K, Q5_K:
+		return unpackedMinima
+	case Q6_K:
+		return unpackedHalves
+	}
+	return unpackedPlain
+}
+
+// blockChunk blocks of a panel are unpacked at a time, which stay in the L1 cache.
+const blockChunk = 16
+
+// blockMemory is memory for them.
+type blockMemory [blockChunk * unpackedMinima]byte
+
 // multiplyBlocks is o_rc = Σ a·b of a panel of outputs and rows of n blockRows, which are aStride
-// apart.
+// apart. It uses up memory.
 func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, rows, n, oStride,
-	aStride int) {
+	aStride int, memory *blockMemory) {
 	operand.WritesRows(o, rows, oStride, panel)
 	operand.ReadsRows(a, rows, aStride, n)
-	operand.Reads(packed, n*blockInputs/t.traits().inputs*t.traits().packed)
-	multiplyBlocksGeneric(t, o, a, packed, rows, n, oStride, aStride)
+	of := t.traits()
+	per := of.inputs / blockInputs
+	operand.Reads(packed, n/per*of.packed)
+	if !blockKernels() {
+		multiplyBlocksGeneric(t, o, a, packed, rows, n, oStride, aStride)
+		return
+	}
+	for k := 0; k < n; k += blockChunk {
+		blocks := min(blockChunk, n-k)
+		unpackBlocksStep(t, &memory[0], &packed[k/per*of.packed], blocks/per)
+		const step = callIntegers / (blockChunk * blockUnpacked)
+		for r := 0; r < rows; r += step {
+			multiplyBlocksStep(t, &o[r*oStride], &a[r*aStride+k], &memory[0], min(step, rows-r), blocks,
+				oStride, aStride, k == 0)
+		}
+	}
 }

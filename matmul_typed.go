@@ -157,16 +157,18 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	}
 	n := p.m.inner / blockInputs
 	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
+	w := scratches.Get().(*scratch)
+	defer scratches.Put(w)
 	for c := 0; c < u.cols; c += panel {
 		packed := p.m.blockPanelOf((u.first + c) / panel)
 		if c+panel <= u.cols {
-			multiplyBlocks(p.m.blocks, dst[c:], a, packed, u.rows, n, stride, n)
+			multiplyBlocks(p.m.blocks, dst[c:], a, packed, u.rows, n, stride, n, w.blockMemory())
 			continue
 		}
 		for r := 0; r < u.rows; r += productRows {
 			rows := min(productRows, u.rows-r)
 			var last ragged
-			multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, rows, n, panel, n)
+			multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, rows, n, panel, n, w.blockMemory())
 			last.store(dst[r*stride+c:], rows, stride, u.cols-c)
 		}
 	}

@@ -36,6 +36,7 @@ type scratch struct {
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
 	blocks     []blockRow    // rows on their way into a product by blocks
+	unpacked   *blockMemory  // of a panel of it
 	ints       intScratch    // of calls in integers
 
 	fitted sizes // what the slices are long enough for
@@ -95,4 +96,12 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// blockMemory is memory for unpacked blocks.
+func (w *scratch) blockMemory() *blockMemory {
+	if w.unpacked == nil {
+		w.unpacked = new(blockMemory)
+	}
+	return w.unpacked
 }

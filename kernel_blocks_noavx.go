@@ -1,0 +1,14 @@
+//go:build !amd64 || purego
+
+package attn
+
+// Products by blocks have no kernels here: the generic code computes them.
+
+func blockKernels() bool { return false }
+
+func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(onlyAMD64) }
+
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
+	overwrite bool) {
+	panic(onlyAMD64)
+}
