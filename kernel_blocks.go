@@ -29,13 +29,14 @@ const (
 	blockWords  = 20 * panel // and where their words do
 )
 
-// blockRow is blockInputs inputs of a row as integers, their scale, −128 times their sum, and that
-// of each half. A scale that is NaN makes the row's products NaN.
+// blockRow is blockInputs inputs of a row as integers, their scale, −128 times their sum and that of
+// each half, and their sum. A scale that is NaN makes the row's products NaN.
 type blockRow struct {
 	integers [blockInputs]int8
 	scale    float32
 	start    int32
 	halves   [2]int32
+	sum      int32
 }
 
 // blockRowSize is the bytes of a blockRow.
@@ -54,6 +55,7 @@ func quantizeBlocks(dst []blockRow, x []float32) {
 			b := &dst[i]
 			half := startOf(b.integers[:blockInputs/2])
 			b.scale, b.start, b.halves = scales[i], starts[i], [2]int32{half, starts[i] - half}
+			b.sum = starts[i] / -128
 		}
 		x, dst = x[n*blockInputs:], dst[n:]
 	}

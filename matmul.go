@@ -438,7 +438,7 @@ func (p *projection) check() error {
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
 	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
-	if p.m.format != F32 {
+	if p.m.format != F32 && len(p.blocks) == 0 { // blocks are unpacked for few rows as well
 		p.rows = partOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
 			p.rows = partOfRows(p.dst.L, productRows)

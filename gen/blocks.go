@@ -15,7 +15,7 @@ type blockSums int
 
 const (
 	plainSums  blockSums = iota // d: sum + n·(a·d)
-	minimaSums                  // d, dmin, scale, −min/128: and one of scale and one of minima
+	minimaSums                  // d, dmin, scale and minimum, these as integers
 	halvesSums                  // d and the scales of both halves
 )
 
@@ -31,7 +31,8 @@ const (
 	blockRowScale = 32
 	blockRowStart = 36
 	blockRowHalf  = 40
-	blockRowSize  = 48
+	blockRowSum   = 48
+	blockRowSize  = 52
 )
 
 // blockKernels emits everything over blocks.
@@ -179,9 +180,9 @@ func (t *blockTile) block(w reg.Register) {
 		t.products(w, 0, 8, 0)
 		scale := t.free()[1]
 		VMOVUPS(t.scales(w, 2), scale)
-		for i := range t.rows {
+		for i := range t.rows { // in integers: units that add products are busy enough
+			VPMULLD(scale, t.acc(i), t.acc(i))
 			VCVTDQ2PS(t.acc(i), t.acc(i))
-			VMULPS(scale, t.acc(i), t.acc(i))
 		}
 	default:
 		t.products(w, 0, 8, blockRowStart)
@@ -196,8 +197,8 @@ func (t *blockTile) block(w reg.Register) {
 	least := t.free()[1]
 	VMOVUPS(t.scales(w, 3), least)
 	for i := range t.rows {
-		VCVTDQ2PS_BCST(avx512Row(i, aStride, blockRowStart), t.acc(i))
-		VMULPS(least, t.acc(i), t.acc(i))
+		VPMULLD_BCST(avx512Row(i, aStride, blockRowSum), least, t.acc(i))
+		VCVTDQ2PS(t.acc(i), t.acc(i))
 	}
 	t.add(w, 1, VFNMADD231PS)
 }

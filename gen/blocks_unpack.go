@@ -124,12 +124,11 @@ func (s blockSet) storeF16(from, to Mem) {
 	s.widened(from, 2, VCVTPH2PS, func(v reg.VecVirtual, at int) { VMOVUPS(v, to.Offset(at)) })
 }
 
-// storeIntegers stores integers of 8 bits as float32, times a factor if there is one.
-func (s blockSet) storeIntegers(from, to Mem, convert func(ops ...Op), factor Op) {
+// storeIntegers stores integers of 8 bits as integers of 32, or as float32.
+func (s blockSet) storeIntegers(from, to Mem, convert func(ops ...Op), float bool) {
 	s.widened(from, 1, convert, func(v reg.VecVirtual, at int) {
-		VCVTDQ2PS(v, v)
-		if factor != nil {
-			VMULPS(factor, v, v)
+		if float {
+			VCVTDQ2PS(v, v)
 		}
 		VMOVUPS(v, to.Offset(at))
 	})
@@ -151,11 +150,11 @@ func (s blockSet) next(loop string, dst, packed, n reg.GPVirtual, to, from int) 
 }
 
 // blockAhead is how far ahead of what is read memory is requested.
-const blockAhead = 2048
+const blockAhead = 8192
 
-// request prefetches the lines of so many bytes.
-func (s blockSet) request(packed reg.GPVirtual, bytes int) {
-	for at := 0; at < bytes; at += lineBytes {
+// request prefetches the lines that begin within some bytes.
+func (s blockSet) request(packed reg.GPVirtual, from, to int) {
+	for at := (from + lineBytes - 1) / lineBytes * lineBytes; at < to; at += lineBytes {
 		PREFETCHT0(Mem{Base: packed, Disp: blockAhead + at})
 	}
 }
@@ -166,7 +165,7 @@ func (s blockSet) bytes(name string) {
 	sign := s.repeated(0x80808080)
 	loop := "block"
 	Label(loop)
-	s.request(packed, 576)
+	s.request(packed, 0, 576)
 	for _, at := range s.vectors() {
 		d := s.load(Mem{Base: packed, Disp: at})
 		for g := 0; g < blockUnpacked; g += panelBytes {
@@ -192,7 +191,7 @@ func (s blockSet) nibbles(name string, bf16 bool) {
 	}
 	loop := "block"
 	Label(loop)
-	s.request(packed, 288)
+	s.request(packed, 0, 288)
 	for g := 0; g < blockUnpacked/2; g += panelBytes {
 		for _, at := range s.vectors() {
 			x := s.load(Mem{Base: packed, Disp: 2*panel + g + at})
@@ -216,16 +215,13 @@ func (s blockSet) nibbles(name string, bf16 bool) {
 }
 
 // kScales stores the scales of a block of Q4_K or Q5_K after its bytes.
-func (s blockSet) kScales(packed, scales, to Mem, factor Op) {
+func (s blockSet) kScales(packed, scales, to Mem) {
 	to = to.Offset(blockUnpacked)
 	s.storeF16(packed, to)
 	s.storeF16(packed.Offset(2*panel), to.Offset(panelBytes))
-	s.storeIntegers(scales, to.Offset(2*panelBytes), VPMOVZXBD, nil)
-	s.storeIntegers(scales.Offset(panel), to.Offset(3*panelBytes), VPMOVZXBD, factor)
+	s.storeIntegers(scales, to.Offset(2*panelBytes), VPMOVZXBD, false)
+	s.storeIntegers(scales.Offset(panel), to.Offset(3*panelBytes), VPMOVZXBD, false)
 }
-
-// starts are −128 times a sum.
-const minusOver128 = 0xbc000000 // −1/128
 
 // Where scales and words of blocks of 256 begin, see kernel_blocks.go.
 const (
@@ -237,14 +233,14 @@ const (
 func (s blockSet) fourBits(name string) {
 	const bytes = blockWords + 32*panelBytes
 	dst, packed, n := s.begin(name, "")
-	mask, factor := s.repeated(0x0f0f0f0f), s.repeated(minusOver128)
+	mask := s.repeated(0x0f0f0f0f)
 	scales, words, pair := GP64(), GP64(), GP64()
 	Label("block")
 	LEAQ(Mem{Base: packed, Disp: blockScales}, scales)
 	LEAQ(Mem{Base: packed, Disp: blockWords}, words)
 	MOVQ(U32(4), pair)
 	Label("pair")
-	s.request(words, 8*panelBytes)
+	s.request(words, 0, 8*panelBytes)
 	size := minimaSums.size()
 	for g := 0; g < blockUnpacked; g += panelBytes {
 		for _, at := range s.vectors() {
@@ -255,7 +251,7 @@ func (s blockSet) fourBits(name string) {
 	}
 	for i := range 2 {
 		s.kScales(Mem{Base: packed}, Mem{Base: scales, Disp: 2 * panel * i},
-			Mem{Base: dst, Disp: size * i}, factor)
+			Mem{Base: dst, Disp: size * i})
 	}
 	ADDQ(imm(2*size), dst)
 	ADDQ(imm(4*panel), scales)
@@ -270,11 +266,11 @@ func (s blockSet) fiveBits(name string) {
 	const upperBits, words = blockWords, blockWords + 8*panelBytes
 	const bytes = words + 32*panelBytes
 	dst, packed, n := s.begin(name, "")
-	mask, fifth, factor := s.repeated(0x0f0f0f0f), s.repeated(0x10101010), s.repeated(minusOver128)
+	mask, fifth := s.repeated(0x0f0f0f0f), s.repeated(0x10101010)
 	size := minimaSums.size()
 	Label("block")
-	s.request(packed, bytes)
 	for b := range 8 {
+		s.request(packed, b*bytes/8, (b+1)*bytes/8)
 		for g := 0; g < blockUnpacked; g += panelBytes {
 			for _, at := range s.vectors() {
 				x := s.load(Mem{Base: packed, Disp: words + b/2*blockUnpacked + g + at})
@@ -288,7 +284,7 @@ func (s blockSet) fiveBits(name string) {
 			}
 		}
 		s.kScales(Mem{Base: packed}, Mem{Base: packed, Disp: blockScales + 2*panel*b},
-			Mem{Base: dst, Disp: b * size}, factor)
+			Mem{Base: dst, Disp: b * size})
 	}
 	s.next("block", dst, packed, n, 8*size, bytes)
 }
@@ -301,8 +297,8 @@ func (s blockSet) sixBits(name string) {
 	mask, upper, more := s.repeated(0x0f0f0f0f), s.repeated(0x30303030), s.repeated(0x60606060)
 	size := halvesSums.size()
 	Label("block")
-	s.request(packed, bytes)
 	for b := range 8 {
+		s.request(packed, b*bytes/8, (b+1)*bytes/8)
 		half, k := b/4, b%4
 		for g := 0; g < blockUnpacked; g += panelBytes {
 			for _, at := range s.vectors() {
@@ -325,7 +321,7 @@ func (s blockSet) sixBits(name string) {
 		}
 		for i := range 2 {
 			s.storeIntegers(Mem{Base: packed, Disp: blockScales + panel*(2*b+i)},
-				to.Offset((1+i)*panelBytes), VPMOVSXBD, nil)
+				to.Offset((1+i)*panelBytes), VPMOVSXBD, true)
 		}
 	}
 	s.next("block", dst, packed, n, 8*size, bytes)
