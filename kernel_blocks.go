@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -29,14 +30,18 @@ const (
 	blockWords  = 20 * panel // and where their words do
 )
 
-// blockRow is blockInputs inputs of a row as integers, their scale, −128 times their sum and that of
-// each half, and their sum. A scale that is NaN makes the row's products NaN.
+// blockRow is blockInputs inputs of a row as integers, and their scale; one that is NaN makes the
+// row's products NaN. What follows is of the integers and for kernels that multiply by bytes to
+// which something was added, or whose signs were changed.
 type blockRow struct {
 	integers [blockInputs]int8
 	scale    float32
-	start    int32
-	halves   [2]int32
+	start    int32    // −128 times the sum
+	halves   [2]int32 // −128 times the sum of each half
 	sum      int32
+	below    int32    // minus the sum of those below 0
+	eighths  [2]int16 // −8 times the sum of each half
+	_        int32    // a cache line
 }
 
 // blockRowSize is the bytes of a blockRow.
@@ -46,19 +51,41 @@ const blockRowSize = int(unsafe.Sizeof(blockRow{}))
 func quantizeBlocks(dst []blockRow, x []float32) {
 	const most = 64
 	var scales [most]float32
-	var starts [most]int32
 	for len(x) > 0 {
 		n := min(most, len(x)/blockInputs)
 		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
-		quantizeRows(bytes, scales[:], starts[:], x, n, blockInputs, blockRowSize, blockInputs)
+		quantizeRows(bytes, scales[:], nil, x, n, blockInputs, blockRowSize, blockInputs)
 		for i := range n {
-			b := &dst[i]
-			half := startOf(b.integers[:blockInputs/2])
-			b.scale, b.start, b.halves = scales[i], starts[i], [2]int32{half, starts[i] - half}
-			b.sum = starts[i] / -128
+			dst[i].scale = scales[i]
+			dst[i].setSums()
 		}
 		x, dst = x[n*blockInputs:], dst[n:]
 	}
+}
+
+// setSums finds the sums of integers that are in their place.
+func (b *blockRow) setSums() {
+	var sums [2]int32
+	below := int32(0)
+	for i := range sums {
+		for _, at := range [2]int{i * blockInputs / 2, i*blockInputs/2 + 8} {
+			x := binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Pointer(&b.integers[at])), 8))
+			negative := x >> 7 & 0x0101010101010101 // 1 in each byte below 0
+			n := int32(sumOfBytes(negative))
+			less := 256*n - int32(sumOfBytes(x&(negative*255)))
+			sums[i] += int32(sumOfBytes(x)) - 256*n
+			below += less
+		}
+	}
+	b.sum, b.below = sums[0]+sums[1], below
+	b.start, b.halves = -128*b.sum, [2]int32{-128 * sums[0], -128 * sums[1]}
+	b.eighths = [2]int16{int16(-8 * sums[0]), int16(-8 * sums[1])}
+}
+
+// sumOfBytes is the sum of the 8 bytes of x.
+func sumOfBytes(x uint64) uint64 {
+	const even, each = 0x00ff00ff00ff00ff, 0x0001000100010001
+	return (x&even + x>>8&even) * each >> 48
 }
 
 // decodeBlocks is decodeBlocksGeneric.
@@ -72,30 +99,17 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, first, n int) {
 // blockUnpacked is the bytes of blockInputs of 16 outputs, unpacked.
 const blockUnpacked = blockInputs * panel
 
-// Sizes of unpacked blocks, which follow from their scales: one, or those of Q4_K and Q5_K, or of
-// Q6_K.
+// Sizes of unpacked blocks: one scale of each output follows, or up to four numbers.
 const (
-	unpackedPlain  = blockUnpacked + 4*panel
-	unpackedMinima = blockUnpacked + 4*4*panel
-	unpackedHalves = blockUnpacked + 3*4*panel
+	unpackedPlain = blockUnpacked + 4*panel
+	unpackedMost  = blockUnpacked + 4*4*panel
 )
-
-// unpacked is the size of an unpacked block.
-func (t BlockType) unpacked() int {
-	switch t {
-	case Q4_K, Q5_K:
-		return unpackedMinima
-	case Q6_K:
-		return unpackedHalves
-	}
-	return unpackedPlain
-}
 
 // blockChunk blocks of a panel are unpacked at a time, which stay in the L1 cache.
 const blockChunk = 16
 
 // blockMemory is memory for them.
-type blockMemory [blockChunk * unpackedMinima]byte
+type blockMemory [blockChunk * unpackedMost]byte
 
 // multiplyBlocks is o_rc = Σ a·b of a panel of outputs and rows of n blockRows, which are aStride
 // apart. It uses up memory.

@@ -18,8 +18,9 @@ type blockWeights struct {
 	d, dmin float32
 }
 
-// levels of IQ4_NL, and those of MXFP4 doubled.
+// Levels of four bits; those of MXFP4 are doubled.
 var (
+	levelsQ4   = [16]int8{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7}
 	levelsIQ4  = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	levelsMXFP = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 )

@@ -16,13 +16,13 @@ type blockSums int
 const (
 	plainSums  blockSums = iota // d: sum + n·(a·d)
 	minimaSums                  // d, dmin, scale and minimum, these as integers
-	halvesSums                  // d and the scales of both halves
+	halvesSums                  // d, the scales of both halves, and for AVX2 pairs of them
 )
 
 // blockUnpacked is the bytes of 32 inputs of 16 outputs, blockVectors the scales after them.
 const blockUnpacked = 32 * panel
 
-var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 3}
+var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4}
 
 func (s blockSums) size() int { return blockUnpacked + blockVectors[s]*panelBytes }
 
@@ -32,7 +32,9 @@ const (
 	blockRowStart = 36
 	blockRowHalf  = 40
 	blockRowSum   = 48
-	blockRowSize  = 52
+	blockRowBelow = 52
+	blockRowPairs = 56
+	blockRowSize  = 64
 )
 
 // blockKernels emits everything over blocks.
@@ -42,6 +44,13 @@ func blockKernels() {
 		sums blockSums
 	}{{"multiplyPlain", plainSums}, {"multiplyMinima", minimaSums}, {"multiplyHalves", halvesSums}} {
 		multiplyBlocksVNNI(k.name+"VNNIAVX512", k.sums)
+	}
+	for _, k := range []blockSums8{
+		{"multiplyNibblesSIMD", plainSums, 8, 4}, {"multiplyLevelsSIMD", plainSums, 4, 3},
+		{"multiplyBytesSIMD", plainSums, 1, 0}, {"multiplyQ4KSIMD", minimaSums, 8, 0},
+		{"multiplyQ5KSIMD", minimaSums, 4, 0}, {"multiplyQ6KSIMD", halvesSums, 2, 0},
+	} {
+		multiplyBlocksAVX2(k)
 	}
 	for _, set := range []blockSet{{wide: true}, {}} {
 		set.bytes("unpackQ8" + set.ending())
@@ -63,6 +72,14 @@ func (s blockSums) sizes() tileSizes {
 
 // multiplyBlocksVNNI emits products of rows by one panel.
 func multiplyBlocksVNNI(name string, sums blockSums) {
+	blockRows(name, sums.sizes(), func(r int, blocks Mem) {
+		t := blockTile{sums: sums, rows: r}
+		t.emit(blocks)
+	})
+}
+
+// blockRows emits a kernel that takes some rows at a time.
+func blockRows(name string, sizes tileSizes, tile func(r int, blocks Mem)) {
 	TEXT(name, noSplit, "func(o *float32, a, w *byte, rows, blocks, oStride, aStride int, "+
 		"overwrite bool)")
 	var blocks Mem
@@ -78,12 +95,11 @@ func multiplyBlocksVNNI(name string, sums blockSums) {
 	name = unique("rows")
 	label := func(r int) string { return tileLabel(name+"Tile", r) }
 	Label(name)
-	sizes := sums.sizes()
 	sizes.choose(b0, label, name+"End")
 	for _, r := range sizes {
 		Label(label(r))
-		t := blockTile{sums: sums, rows: r}
-		t.emit(blocks)
+		Commentf("%d rows.", r)
+		tile(r, blocks)
 		SUBQ(imm(r), b0)
 		IMUL3Q(imm(r), aStride, a0)
 		ADDQ(a0, aPtr)

@@ -134,6 +134,18 @@ func (s blockSet) storeIntegers(from, to Mem, convert func(ops ...Op), float boo
 	})
 }
 
+// storePairs stores pairs of integers of 16 bits, the first and the second of 8 bits.
+func (s blockSet) storePairs(first, second, to Mem, convert func(ops ...Op)) {
+	for _, at := range s.vectors() {
+		low, high := s.register(), s.register()
+		convert(first.Offset(at/4), low)
+		convert(second.Offset(at/4), high)
+		VPSLLD(Imm(16), high, high)
+		VPBLENDW(Imm(0xaa), high, low, low)
+		s.move(low, to.Offset(at))
+	}
+}
+
 // begin begins a kernel that unpacks n blocks.
 func (s blockSet) begin(name, table string) (dst, packed, n reg.GPVirtual) {
 	TEXT(name, noSplit, "func(dst, packed"+table+" *byte, n int)")
@@ -219,7 +231,11 @@ func (s blockSet) kScales(packed, scales, to Mem) {
 	to = to.Offset(blockUnpacked)
 	s.storeF16(packed, to)
 	s.storeF16(packed.Offset(2*panel), to.Offset(panelBytes))
-	s.storeIntegers(scales, to.Offset(2*panelBytes), VPMOVZXBD, false)
+	if s.wide {
+		s.storeIntegers(scales, to.Offset(2*panelBytes), VPMOVZXBD, false)
+	} else {
+		s.storePairs(scales, scales, to.Offset(2*panelBytes), VPMOVZXBD)
+	}
 	s.storeIntegers(scales.Offset(panel), to.Offset(3*panelBytes), VPMOVZXBD, false)
 }
 
@@ -319,9 +335,16 @@ func (s blockSet) sixBits(name string) {
 		for _, at := range s.vectors() {
 			s.move(s.load(Mem{Base: packed, Disp: at}), to.Offset(at))
 		}
-		for i := range 2 {
-			s.storeIntegers(Mem{Base: packed, Disp: blockScales + panel*(2*b+i)},
-				to.Offset((1+i)*panelBytes), VPMOVSXBD, true)
+		first := Mem{Base: packed, Disp: blockScales + 2*panel*b}
+		for i, scale := range []Mem{first, first.Offset(panel)} {
+			if s.wide {
+				s.storeIntegers(scale, to.Offset((1+i)*panelBytes), VPMOVSXBD, true)
+			} else {
+				s.storePairs(scale, scale, to.Offset((1+i)*panelBytes), VPMOVSXBD)
+			}
+		}
+		if !s.wide {
+			s.storePairs(first, first.Offset(panel), to.Offset(3*panelBytes), VPMOVSXBD)
 		}
 	}
 	s.next("block", dst, packed, n, 8*size, bytes)
