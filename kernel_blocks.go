@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -32,7 +31,8 @@ const (
 
 // blockRow is blockInputs inputs of a row as integers, and their scale; one that is NaN makes the
 // row's products NaN. What follows is of the integers and for kernels that multiply by bytes to
-// which something was added, or whose signs were changed.
+// which something was added, or whose signs were changed. (Its size is no power of 2, so that rows
+// do not meet in the same sets of a cache.)
 type blockRow struct {
 	integers [blockInputs]int8
 	scale    float32
@@ -41,7 +41,6 @@ type blockRow struct {
 	sum      int32
 	below    int32    // minus the sum of those below 0
 	eighths  [2]int16 // −8 times the sum of each half
-	_        int32    // a cache line
 }
 
 // blockRowSize is the bytes of a blockRow.
@@ -55,37 +54,20 @@ func quantizeBlocks(dst []blockRow, x []float32) {
 		n := min(most, len(x)/blockInputs)
 		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
 		quantizeRows(bytes, scales[:], nil, x, n, blockInputs, blockRowSize, blockInputs)
-		for i := range n {
-			dst[i].scale = scales[i]
-			dst[i].setSums()
-		}
+		sumBlocks(dst[:n], scales[:n])
 		x, dst = x[n*blockInputs:], dst[n:]
 	}
 }
 
-// setSums finds the sums of integers that are in their place.
-func (b *blockRow) setSums() {
-	var sums [2]int32
-	below := int32(0)
-	for i := range sums {
-		for _, at := range [2]int{i * blockInputs / 2, i*blockInputs/2 + 8} {
-			x := binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Pointer(&b.integers[at])), 8))
-			negative := x >> 7 & 0x0101010101010101 // 1 in each byte below 0
-			n := int32(sumOfBytes(negative))
-			less := 256*n - int32(sumOfBytes(x&(negative*255)))
-			sums[i] += int32(sumOfBytes(x)) - 256*n
-			below += less
-		}
+// sumBlocks gives blockRows their scales, and what follows from their integers.
+func sumBlocks(dst []blockRow, scales []float32) {
+	operand.Updates(dst, len(dst))
+	operand.Reads(scales, len(dst))
+	if !blockKernels() {
+		sumBlocksGeneric(dst, scales)
+		return
 	}
-	b.sum, b.below = sums[0]+sums[1], below
-	b.start, b.halves = -128*b.sum, [2]int32{-128 * sums[0], -128 * sums[1]}
-	b.eighths = [2]int16{int16(-8 * sums[0]), int16(-8 * sums[1])}
-}
-
-// sumOfBytes is the sum of the 8 bytes of x.
-func sumOfBytes(x uint64) uint64 {
-	const even, each = 0x00ff00ff00ff00ff, 0x0001000100010001
-	return (x&even + x>>8&even) * each >> 48
+	sumBlocksStep(&dst[0], &scales[0], len(dst))
 }
 
 // decodeBlocks is decodeBlocksGeneric.
@@ -99,11 +81,8 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, first, n int) {
 // blockUnpacked is the bytes of blockInputs of 16 outputs, unpacked.
 const blockUnpacked = blockInputs * panel
 
-// Sizes of unpacked blocks: one scale of each output follows, or up to four numbers.
-const (
-	unpackedPlain = blockUnpacked + 4*panel
-	unpackedMost  = blockUnpacked + 4*4*panel
-)
+// unpackedMost is the size of the largest unpacked block, with four numbers for each output.
+const unpackedMost = blockUnpacked + 4*4*panel
 
 // blockChunk blocks of a panel are unpacked at a time, which stay in the L1 cache.
 const blockChunk = 16

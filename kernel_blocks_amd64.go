@@ -105,6 +105,13 @@ func multiplyBlocksAVX2(t BlockType, o *float32, a *blockRow, w *byte, rows, n, 
 	}
 }
 
+func sumBlocksStep(rows *blockRow, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
+
+// sumBlocksSIMD works like sumBlocksGeneric.
+//
+//go:noescape
+func sumBlocksSIMD(rows *blockRow, scales *float32, n int)
+
 // multiplyPlainVNNIAVX512 multiplies rows by blocks with one scale. It works like
 // multiplyBlocksGeneric, as the two below do.
 //

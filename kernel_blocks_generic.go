@@ -127,3 +127,18 @@ func multiplyBlocksGeneric(t BlockType, o []float32, a []blockRow, packed []byte
 		}
 	}
 }
+
+func sumBlocksGeneric(dst []blockRow, scales []float32) {
+	for i := range dst {
+		b := &dst[i]
+		var sums [2]int32
+		b.below = 0
+		for k, e := range b.integers {
+			sums[2*k/blockInputs] += int32(e)
+			b.below -= min(int32(e), 0)
+		}
+		b.scale, b.sum = scales[i], sums[0]+sums[1]
+		b.start, b.halves = -128*b.sum, [2]int32{-128 * sums[0], -128 * sums[1]}
+		b.eighths = [2]int16{int16(-8 * sums[0]), int16(-8 * sums[1])}
+	}
+}

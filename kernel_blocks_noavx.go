@@ -6,6 +6,8 @@ package attn
 
 func blockKernels() bool { return false }
 
+func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(onlyAMD64) }
+
 func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(onlyAMD64) }
 
 func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,

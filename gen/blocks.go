@@ -34,7 +34,7 @@ const (
 	blockRowSum   = 48
 	blockRowBelow = 52
 	blockRowPairs = 56
-	blockRowSize  = 64
+	blockRowSize  = 60
 )
 
 // blockKernels emits everything over blocks.
@@ -52,6 +52,7 @@ func blockKernels() {
 	} {
 		multiplyBlocksAVX2(k)
 	}
+	sumBlocksKernel()
 	for _, set := range []blockSet{{wide: true}, {}} {
 		set.bytes("unpackQ8" + set.ending())
 		set.nibbles("unpackNibblesF16"+set.ending(), false)

@@ -94,6 +94,7 @@ var twins = map[string]string{
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "quantizeToken",
 	"multiplyPlain":     "multiplyBlocksGeneric",
+	"sumBlocks":         "sumBlocksGeneric",
 	"multiplyNibbles":   "multiplyBlocksGeneric",
 	"multiplyLevels":    "multiplyBlocksGeneric",
 	"multiplyBytes":     "multiplyBlocksGeneric",
