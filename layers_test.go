@@ -25,7 +25,7 @@ var layerTable = []layers.Layer{
 	{Name: "kernels", Files: `kernel kernel_split kernel_layout kernel_generic
 		kernel_variants kernel_prefetch kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
 		kernel_blocks kernel_blocks_generic kernel_blocks_amd64
-		kernel_blocks_noavx
+		kernel_blocks_arm64 kernel_blocks_noasm
 		kernel_int8_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
 	{Name: "types", Files: "view options format block_type errors"},
 }

@@ -39,12 +39,9 @@ const (
 
 // blockKernels emits everything over blocks.
 func blockKernels() {
-	for _, k := range []struct {
-		name string
-		sums blockSums
-	}{{"multiplyPlain", plainSums}, {"multiplyMinima", minimaSums}, {"multiplyHalves", halvesSums}} {
-		multiplyBlocksVNNI(k.name+"VNNIAVX512", k.sums)
-	}
+	multiplyBlocksVNNI("multiplyPlainVNNIAVX512", plainSums)
+	multiplyBlocksVNNI("multiplyMinimaVNNIAVX512", minimaSums)
+	multiplyBlocksVNNI("multiplyHalvesVNNIAVX512", halvesSums)
 	for _, k := range []blockSums8{
 		{"multiplyNibblesSIMD", plainSums, 8, 4}, {"multiplyLevelsSIMD", plainSums, 4, 3},
 		{"multiplyBytesSIMD", plainSums, 1, 0}, {"multiplyQ4KSIMD", minimaSums, 8, 0},
@@ -53,14 +50,19 @@ func blockKernels() {
 		multiplyBlocksAVX2(k)
 	}
 	sumBlocksKernel()
-	for _, set := range []blockSet{{wide: true}, {}} {
-		set.bytes("unpackQ8" + set.ending())
-		set.nibbles("unpackNibblesF16"+set.ending(), false)
-		set.nibbles("unpackNibblesBF16"+set.ending(), true)
-		set.fourBits("unpackQ4K" + set.ending())
-		set.fiveBits("unpackQ5K" + set.ending())
-		set.sixBits("unpackQ6K" + set.ending())
-	}
+	wide, narrow := blockSet{wide: true}, blockSet{}
+	wide.bytes("unpackQ8AVX512")
+	wide.nibbles("unpackNibblesF16AVX512", false)
+	wide.nibbles("unpackNibblesBF16AVX512", true)
+	wide.fourBits("unpackQ4KAVX512")
+	wide.fiveBits("unpackQ5KAVX512")
+	wide.sixBits("unpackQ6KAVX512")
+	narrow.bytes("unpackQ8SIMD")
+	narrow.nibbles("unpackNibblesF16SIMD", false)
+	narrow.nibbles("unpackNibblesBF16SIMD", true)
+	narrow.fourBits("unpackQ4KSIMD")
+	narrow.fiveBits("unpackQ5KSIMD")
+	narrow.sixBits("unpackQ6KSIMD")
 }
 
 // Rows of a tile: with sums of halves there are three vectors for each row, else two.

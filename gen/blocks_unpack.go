@@ -13,14 +13,6 @@ import (
 
 type blockSet struct{ wide bool }
 
-// ending is that of the kernels' names.
-func (s blockSet) ending() string {
-	if s.wide {
-		return "AVX512"
-	}
-	return "SIMD"
-}
-
 // vectors is the offsets of the vectors of 64 bytes.
 func (s blockSet) vectors() []int {
 	if s.wide {

@@ -1,4 +1,4 @@
-//go:build !amd64 || purego
+//go:build !(amd64 || arm64) || purego
 
 package attn
 
@@ -6,11 +6,11 @@ package attn
 
 func blockKernels() bool { return false }
 
-func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(onlyAMD64) }
+func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(unreachable) }
 
-func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(onlyAMD64) }
+func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
 
 func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
 	overwrite bool) {
-	panic(onlyAMD64)
+	panic(unreachable)
 }
