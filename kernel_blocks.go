@@ -84,32 +84,47 @@ const blockUnpacked = blockInputs * panel
 // unpackedMost is the size of the largest unpacked block, with four numbers for each output.
 const unpackedMost = blockUnpacked + 4*4*panel
 
-// blockChunk blocks of a panel are unpacked at a time, which stay in the L1 cache.
-const blockChunk = 16
+// blockChunk blocks of a panel are unpacked at a time, and of more than blockTile rows those of
+// blockPanels panels, which stay in the L1 cache: so few rows are read once for all of them.
+const (
+	blockChunk  = 16
+	blockPanels = 2
+	blockTile   = 12
+)
 
 // blockMemory is memory for them.
-type blockMemory [blockChunk * unpackedMost]byte
+type blockMemory [blockPanels][blockChunk * unpackedMost]byte
 
-// multiplyBlocks is o_rc = Σ a·b of a panel of outputs and rows of n blockRows, which are aStride
-// apart. It uses up memory.
-func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, rows, n, oStride,
+// multiplyBlocks is o_rc = Σ a·b of up to blockPanels panels of outputs, and rows of n blockRows,
+// which are aStride apart. It uses up memory.
+func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, panels, rows, n, oStride,
 	aStride int, memory *blockMemory) {
-	operand.WritesRows(o, rows, oStride, panel)
+	operand.WritesRows(o, rows, oStride, panels*panel)
 	operand.ReadsRows(a, rows, aStride, n)
 	of := t.traits()
 	per := of.inputs / blockInputs
-	operand.Reads(packed, n/per*of.packed)
+	size := n / per * of.packed
+	operand.Reads(packed, panels*size)
 	if !blockKernels() {
-		multiplyBlocksGeneric(t, o, a, packed, rows, n, oStride, aStride)
+		for p := range panels {
+			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
+		}
 		return
+	}
+	step := callIntegers / (blockChunk * blockUnpacked)
+	if panels > 1 {
+		step = blockTile
 	}
 	for k := 0; k < n; k += blockChunk {
 		blocks := min(blockChunk, n-k)
-		unpackBlocksStep(t, &memory[0], &packed[k/per*of.packed], blocks/per)
-		const step = callIntegers / (blockChunk * blockUnpacked)
+		for p := range panels {
+			unpackBlocksStep(t, &memory[p][0], &packed[p*size+k/per*of.packed], blocks/per)
+		}
 		for r := 0; r < rows; r += step {
-			multiplyBlocksStep(t, &o[r*oStride], &a[r*aStride+k], &memory[0], min(step, rows-r), blocks,
-				oStride, aStride, k == 0)
+			for p := range panels {
+				multiplyBlocksStep(t, &o[r*oStride+p*panel], &a[r*aStride+k], &memory[p][0],
+					min(step, rows-r), blocks, oStride, aStride, k == 0)
+			}
 		}
 	}
 }

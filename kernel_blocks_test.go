@@ -40,10 +40,15 @@ func (c *trial) multiplyBlocks(t BlockType, rows, n int) {
 	for i := range write {
 		sumBlocksGeneric(write[i:i+1], []float32{write[i].scale})
 	}
-	packed := c.typedInput(I8, n*blockInputs/of.inputs*of.packed)
-	got, want := c.output((rows-1)*oStride + panel)
-	multiplyBlocks(t, got, a, packed, rows, n, oStride, aStride, new(blockMemory))
-	multiplyBlocksGeneric(t, want, a, packed, rows, n, oStride, aStride)
+	panels := 1 + c.IntN(blockPanels)
+	oStride += (panels - 1) * panel
+	size := n * blockInputs / of.inputs * of.packed
+	packed := c.typedInput(I8, panels*size)
+	got, want := c.output((rows-1)*oStride + panels*panel)
+	multiplyBlocks(t, got, a, packed, panels, rows, n, oStride, aStride, new(blockMemory))
+	for p := range panels {
+		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
+	}
 }
 
 func (c *trial) sumBlocks(n int) {
@@ -98,7 +103,7 @@ func TestBlockKernelsAtBounds(t *testing.T) {
 						sumBlocksGeneric(a[i:i+1], []float32{1})
 					}
 					var got, want [panel]float32
-					multiplyBlocks(typ, got[:], a, packed, 1, n, panel, n, new(blockMemory))
+					multiplyBlocks(typ, got[:], a, packed, 1, 1, n, panel, n, new(blockMemory))
 					multiplyBlocksGeneric(typ, want[:], a, packed, 1, n, panel, n)
 					mustEqualBits(t, typ.String(), got[:], want[:])
 				}

@@ -357,8 +357,10 @@ func (m *Matrix) blockPanel() int {
 	return m.inner / of.inputs * of.packed
 }
 
-// blockPanelOf is the panel of 16 outputs of a number.
-func (m *Matrix) blockPanelOf(i int) []byte { return m.data[i*m.blockPanel():][:m.blockPanel()] }
+// blockData is panels of 16 outputs from a number on.
+func (m *Matrix) blockData(first, panels int) []byte {
+	return m.data[first*m.blockPanel():][:panels*m.blockPanel()]
+}
 
 // index is the number of a batch entry's and head's matrix among those that there are.
 func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }

@@ -125,7 +125,7 @@ func (p *blockPacking) unit(i int) {
 			p.packHalves(output, from)
 			continue
 		}
-		to := p.m.blockPanelOf(i)
+		to := p.m.blockData(i, 1)
 		for k := range p.m.inner / of.inputs {
 			if !packBlock(p.t, to[k*of.packed:][:of.packed], c, from[k*of.bytes:][:of.bytes]) {
 				p.refuse(output*(p.m.inner/of.inputs) + k)

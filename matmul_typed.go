@@ -159,18 +159,25 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
-	for c := 0; c < u.cols; c += panel {
-		packed := p.m.blockPanelOf((u.first + c) / panel)
-		if c+panel <= u.cols {
-			multiplyBlocks(p.m.blocks, dst[c:], a, packed, u.rows, n, stride, n, w.blockMemory())
-			continue
-		}
-		for r := 0; r < u.rows; r += productRows {
-			rows := min(productRows, u.rows-r)
-			var last ragged
-			multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, rows, n, panel, n, w.blockMemory())
-			last.store(dst[r*stride+c:], rows, stride, u.cols-c)
-		}
+	most := 1 // so that one row reads one stream
+	if u.rows > blockTile {
+		most = blockPanels
+	}
+	whole := u.cols / panel
+	for i := 0; i < whole; i += most {
+		panels := min(most, whole-i)
+		multiplyBlocks(p.m.blocks, dst[i*panel:], a, p.m.blockData(u.first/panel+i, panels), panels,
+			u.rows, n, stride, n, w.blockMemory())
+	}
+	if whole*panel == u.cols {
+		return
+	}
+	dst, packed := dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
+	for r := 0; r < u.rows; r += productRows {
+		rows := min(productRows, u.rows-r)
+		var last ragged
+		multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n, w.blockMemory())
+		last.store(dst[r*stride:], rows, stride, u.cols-whole*panel)
 	}
 }
 
@@ -186,7 +193,7 @@ func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock)
 			layout := packedLayout(steps, min(widenedCols, u.cols-c))
 			layout.overwrite = k == 0
 			for x := 0; x < layout.cols; x += panel {
-				decodeBlocks(p.m.blocks, w.k[x*steps:], p.m.blockPanelOf((u.first+c+x)/panel),
+				decodeBlocks(p.m.blocks, w.k[x*steps:], p.m.blockData((u.first+c+x)/panel, 1),
 					k/blockInputs, steps/blockInputs)
 			}
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
