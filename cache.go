@@ -101,7 +101,7 @@ func (c *Cache) Grow(capacity int) error {
 	for i := range c.blocks() {
 		j, _, _ := c.at(i)
 		for h := range c.heads() {
-			copy(grown.packed.at(h, grown.packed.ring(j)), c.packed.at(h, c.packed.ring(j)))
+			copy(grown.packed.at(h, j/Block%grown.packed.blocks), c.packed.at(h, j/Block%c.packed.blocks))
 		}
 	}
 	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before
@@ -161,7 +161,7 @@ func (c *Cache) Truncate(n int) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
-// how many of the tokens exist; what the others hold has no influence. If the cache has no room for
+// how many of the tokens exist; what the rest hold has no influence. If the cache has no room for
 // n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
 // room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
 // cache of I8, elements that are not finite are [ErrOption].

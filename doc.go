@@ -52,9 +52,9 @@
 //
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
 // model sets Causal also for several queries at once. There are causal alignment, sliding window,
-// mask, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
-// and weights as further outputs. All compose. What each means exactly, and
-// which options reproduce a call of another library, is in docs/semantics.md.
+// mask, trees of queries, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and
+// the log-sum-exp and weights as further outputs. All compose. What each means exactly, and which
+// options reproduce a call of another library, is in docs/semantics.md.
 //
 // # The numeric contract
 //
@@ -113,8 +113,7 @@ package attn
 //	tile_options.go                        does to scores what options say
 //	kind.go, kind_*.go                     how keys and values lie: a file for each kind
 //	tree.go                                merges the states of segments
-//	kernel.go                              calls assembly, in pieces that are short (kernel_split.go)
-//	kernel_variants.go                     chooses where there are several kernels
+//	kernel.go                              calls assembly, in pieces that are short
 //	kernel_typed.go, kernel_int8.go        are kernels of fewer bits, and of integers
 //
 // What a kernel computes is the function of the same name and Generic, in kernel_generic.go and

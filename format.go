@@ -56,4 +56,4 @@ func (f Format) String() string {
 }
 
 // bytes is the size of an element.
-func (f Format) bytes() int { return f.traits().bytes }
+func (f Format) bytes() int { return formats[f].bytes }

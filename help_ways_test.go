@@ -36,6 +36,9 @@ var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, k, v, opt)
+		if opt != nil && opt.Documents != nil {
+			return j.plan.initDocuments(&j.call, opt)
+		}
 		return j.plan.init(opt)
 	})
 }
@@ -127,11 +130,11 @@ func filledIn(f Format, k, v Tensor) (*Cache, error) {
 
 // attendState gives the keys to two states in chunks of whole blocks, and
 // merges them. A state knows neither weights nor, under BottomRight, the ends of sequences of
-// different lengths: these are left to Attend.
+// different lengths, nor trees: these are left to Attend.
 func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
 	o := *opt
-	if err != nil || dst.empty() || o.Causal == BottomRight &&
+	if err != nil || dst.empty() || o.Tree != nil || o.Causal == BottomRight &&
 		(o.KeyLens != nil || o.QueryLens != nil) {
 		return err
 	}
@@ -206,7 +209,7 @@ func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
 	return attendPacked(dst, q, k, v, opt, func(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 		return pooled(dst, func(j *job) error {
 			j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-			return j.plan.initSequences(&j.call, j.call.take(seqs), opt)
+			return j.plan.initSequences(&j.call, seqs, opt)
 		})
 	})
 }
@@ -282,6 +285,16 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 		mask := packed(opt.Mask, c.lens, opt.Mask.H, longest)
 		c.opt.Mask = mask
 	}
+	if !opt.Blocks.none() {
+		var rows []int
+		for _, n := range c.lens {
+			rows = append(rows, parts(n, Block))
+		}
+		c.opt.Blocks = packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+	}
+	if opt.Tree != nil {
+		c.opt.Tree = slices.Repeat(opt.Tree, q.B)
+	}
 	if !opt.Bias.none() {
 		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)
 		c.opt.Bias = bias
@@ -289,8 +302,13 @@ func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
 	if opt.LSE != nil {
 		c.opt.LSE = nans(q.H * c.q.L)
 	}
+	pairs := longest
+	if !opt.Keys.none() {
+		pairs = opt.Keys.D
+		c.opt.Keys = packed(opt.Keys, c.lens, opt.Keys.H, pairs)
+	}
 	if !opt.Weights.none() {
-		weights := BHLD(nans(q.H*c.q.L*longest), 1, q.H, c.q.L, longest)
+		weights := BHLD(nans(q.H*c.q.L*pairs), 1, q.H, c.q.L, pairs)
 		c.opt.Weights = weights
 	}
 	return c, nil

@@ -119,7 +119,7 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = factorOf(unit)
+		_, w.factors[row] = (&units{all: unit}).of(row)
 	}
 }
 
@@ -147,7 +147,8 @@ type int8Blocks struct {
 	format packedKV
 	data   []byte
 	kept   []bool // blocks of the head that are integers
-	b, kv  int    // the head
+	b, kv  int    // the head,
+	base   int    // of a document
 	last   int    // the block in the last place, -1 if there is none
 }
 
@@ -160,24 +161,15 @@ func (x *int8Blocks) fit(p *plan) {
 		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
 	}
 	n := 0
-	if p.chunksPerHead > 1 {
+	if p.chunksPerHead > 1 && !p.listed {
 		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
 	}
 	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]
-	x.forget(-1, -1)
+	x.forget(-1, -1, 0)
 }
 
-// forget begins with another head.
-func (x *int8Blocks) forget(b, kv int) {
-	x.b, x.kv, x.last = b, kv, -1
+// forget begins with another head, or document.
+func (x *int8Blocks) forget(b, kv, base int) {
+	x.b, x.kv, x.base, x.last = b, kv, base, -1
 	clear(x.kept)
-}
-
-// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
-func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
-	every bool) (masked bool) {
-	if every {
-		visible = nil
-	}
-	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
 }

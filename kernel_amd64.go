@@ -3,7 +3,7 @@
 package attn
 
 const (
-	callProducts = 1 << 19 // see kernel_split.go
+	callProducts = 1 << 19 // see kernel.go
 	inPlaceKeys  = 8       // keys that scoreRows takes together
 )
 

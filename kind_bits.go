@@ -8,32 +8,24 @@ type bitKind struct{}
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	w.pointer = 0
+	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
 	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, p.packed.data[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
+	widen(p.packed.format, w.k, b.memory[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
-	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
+	keys, scales := p.packed.keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
 		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
-		panelKind{}.score(w, p, c, b, t, at)
+		floatKind{}.score(w, p, c, b, t, at)
 	}
 	if scales != nil {
 		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
-	}
-}
-
-func (bitKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
-	if (bitKind{}).widens(p, c, equal) {
-		w.layoutTyped(p.packed)
-	} else {
-		w.layoutPanels(p, false) // what has just been widened is in the cache
 	}
 }
 
@@ -44,34 +36,36 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	if s.group > 1 {
 		l.stride, l.panelStride = s.group*s.cols, s.group*panel
 	}
-	l.setTyped(&tuned)
+	l.set(&tuned, true, false)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	if (bitKind{}).widens(p, c, b.equal) {
+	if w.typed = (bitKind{}).widens(p, c, b.equal); w.typed {
+		w.layoutTyped(p.packed)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	w.layoutPanels(p, false) // what is widened here is in the cache
+	values, _ := p.packed.values(b.memory[b.place:])
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.format, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
-func (bitKind) scales(p *plan, b *part) (scales []float32) {
+func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 	if p.packed.valuesInKeys {
-		_, scales = p.packed.keys(p.packed.data[b.place:])
+		_, scales = p.packed.keys(b.memory[b.place:])
 	} else {
-		_, scales = p.packed.values(p.packed.data[b.place:])
+		_, scales = p.packed.values(b.memory[b.place:])
 	}
 	return scales
 }
 
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	if !(bitKind{}).widens(p, c, b.equal) {
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+	if !w.typed {
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(b.memory[b.place:])
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 

@@ -5,12 +5,14 @@ package attn
 type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	_, hi := t.keysOf(b)
 	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi))
 }
 
-func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
+func (integerKind) values(w *scratch, p *plan) {
+	w.typed = true
+	w.layoutTyped(w.ints.packing(p))
+}
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))
@@ -32,8 +34,11 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and
 // values.
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
-	if p.packed != nil {
-		return p.packed.data[b.place:][:p.packed.block]
+	switch {
+	case p.packed != nil:
+		return b.memory[b.place:][:p.packed.block]
+	case p.listed:
+		return w.ints.gathered()
 	}
 	return w.int8Block(p, c, b.first)
 }
@@ -41,8 +46,8 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 // int8Block is the block with key first of the chunk's head, in a call over views.
 func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	x, i := &w.ints.blocks, first/Block
-	if x.b != c.b || x.kv != c.kv {
-		x.forget(c.b, c.kv)
+	if x.b != c.b || x.kv != c.kv || x.base != c.base {
+		x.forget(c.b, c.kv, c.base)
 	}
 	place := min(i, len(x.kept))
 	to := x.data[place*x.format.block:][:x.format.block]
@@ -57,7 +62,9 @@ func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	from := max(first, c.from)
 	n := min(first+Block, c.keys) - from
 	w.writer.fit(&x.format)
-	w.writer.writeKeys(&x.format, to, from-first, p.k.Data[p.k.offset(c.b, c.kv, from):], p.k.SL, n)
-	w.writer.writeValues(&x.format, to, from-first, p.v.Data[p.v.offset(c.b, c.kv, from):], p.v.SL, n)
+	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+from):]
+	values := p.v.Data[p.v.offset(c.b, c.kv, c.base+from):]
+	w.writer.writeKeys(&x.format, to, from-first, keys, p.k.SL, n)
+	w.writer.writeValues(&x.format, to, from-first, values, p.v.SL, n)
 	return to
 }

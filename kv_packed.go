@@ -17,7 +17,7 @@ type source struct {
 	first  int          // tokens before this position of the cache or sequence were dropped
 }
 
-// packedKV is packed blocks of keys and values, those of a head one after the other. In a cache the
+// packedKV is packed blocks of keys and values, those of a head side by side. In a cache the
 // heads are those of each batch entry in turn, and their blocks form a ring: a token has the block
 // of its position, modulo all of a head.
 //
@@ -51,8 +51,8 @@ type packedKV struct {
 	scaleBytes int // of the scales of a block's keys, and of its values
 	keyBytes   int // of a block's keys, scales included
 	block      int // of a block
-	headStride int // of all blocks of a head,
-	blocks     int // of which there are so many
+	headStride int // of all blocks of a head
+	blocks     int // their number
 }
 
 // newPackedKV describes blocks of a format; they have no memory yet.
@@ -88,26 +88,20 @@ func (s *packedKV) allocate(batch, blocks int) (err error) {
 }
 
 // at is the memory of a block.
-func (s *packedKV) at(head, block int) []byte { return s.data[s.offset(head, block):][:s.block] }
-
-// offset is where a block begins in data.
-func (s *packedKV) offset(head, block int) int { return head*s.headStride + block*s.block }
-
-// offsetOf is where the block with token j begins: in the page of a table, if there is one.
-func (s *packedKV) offsetOf(t *pages.Table, entry, head, j int) int {
-	if t != nil {
-		return s.offset(head, t.Page(j))
-	}
-	return s.offset(entry*s.heads+head, s.ring(j))
+func (s *packedKV) at(head, block int) []byte {
+	return s.data[head*s.headStride+block*s.block:][:s.block]
 }
 
-// ring is which of a head's blocks has token j of a cache.
-func (s *packedKV) ring(j int) int {
-	i := j / Block
-	if i >= s.blocks { // only then: a division takes longer than all else here
-		i %= s.blocks
+// offsetOf is where the block with token j begins: in the page of a table, or if there is none, in
+// the ring of blocks of a cache's head.
+func (s *packedKV) offsetOf(t *pages.Table, entry, head, j int) int {
+	block := j / Block
+	if t != nil {
+		block = t.Page(j)
+	} else if block >= s.blocks { // only then: a division takes longer than all else here
+		block %= s.blocks
 	}
-	return i
+	return (entry*s.heads+head)*s.headStride + block*s.block
 }
 
 // keys returns the packed keys of a block, and their scales if they have some.
@@ -147,7 +141,7 @@ func elements[T any](x []byte) []T {
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
-		rotateAll(x, s.rotation)
+		rotate(x, 1, len(x), len(x), s.rotation)
 		return
 	}
 	rows := len(x) / s.d

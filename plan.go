@@ -2,6 +2,8 @@ package attn
 
 import (
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -25,10 +27,12 @@ type plan struct {
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
 	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
+	listed      bool    // queries have lists of keys
 	update      bool    // of a State, which may begin with any key of a sequence
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
+	along       int // with Options.Tree its left side, which then is that of paths; −1 if unbounded
 
 	bufferOptions
 
@@ -39,13 +43,17 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
-	mask    Mask // Data is nil if there is none
-	blocked Mask // Options.Blocks, likewise
+	given bool // some of them
+
+	mask    Mask        // Data is nil if there is none
+	blocked Mask        // Options.Blocks, likewise
+	lists   View[int32] // Options.Keys, if there are queries that have some
 	bias    Tensor
 	weights Tensor
 	slopes  []float32
 	sinks   []float32
 	lse     []float32
+	parents []int // Options.Tree
 
 	queryLens, keyLens []int
 }
@@ -64,18 +72,22 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
+	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
-	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
+	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
 	blocks      int  // at most, of a span,
-	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
+	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	full        bool // scores are products and nothing more: full blocks go from kernel to kernel
+	pairwise    bool // single pairs of query and key may be masked
+	plain       bool // scores are products and nothing more
+	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
-	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
+	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
 }
 
 // kind is a form of keys or of values, see kind.go.
@@ -91,8 +103,8 @@ const (
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
-	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
-	pagedRows   int  // chunks of up to so many rows prefetch them along a pointer
+	inPlaceRows int  // chunks of up to this many rows read them in place; 0: all read them packed
+	pagedRows   int  // chunks of up to this many rows prefetch them along a pointer
 	shared      bool // each head of a chunk prefetches its share of all heads' tokens
 }
 
@@ -107,43 +119,6 @@ func (s *schedule) String() string {
 func (p placement) String() string {
 	return fmt.Sprintf("{in place up to %d rows, paged up to %d, shared %t}",
 		p.inPlaceRows, p.pagedRows, p.shared)
-}
-
-// keysInPlace reports whether the chunk's rows read keys in rows.
-func (p *plan) keysInPlace(c *chunk) bool {
-	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
-}
-
-// valuesInPlace reports whether the chunk's rows read values in rows.
-func (p *plan) valuesInPlace(c *chunk) bool {
-	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
-}
-
-// readsBits reports whether the chunk's rows, which see the same keys if equal, read elements of
-// fewer bits than float32, or integers, or values as they are transposed.
-func (p *plan) readsBits(c *chunk, equal bool) bool {
-	switch {
-	case p.keyKind == kindIntegers:
-		return true
-	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
-		return true
-	}
-	return p.keyKind == kindBits && equal && c.rows <= p.typedRows
-}
-
-// scaledValues reports whether values have scales.
-func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
-
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
-
-// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
-
-// plainScores reports whether scores are products and nothing more.
-func (p *plan) plainScores() bool {
-	return !p.natural && !p.pairwise()
 }
 
 // locate returns the query head and query index of a row.
@@ -174,29 +149,19 @@ type chunk struct {
 	position  int // of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
+	base      int // key 0 in views and options: where the keys of a document begin
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
 
+	list, listed int // where the list of the rows is, and how many keys it has
+
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
-	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
+	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
 }
-
-// head makes h the part of the chunk that is its i-th head's, if there are several, and returns it.
-func (c *chunk) head(i int, h *chunk) *chunk {
-	if c.heads == 1 {
-		return c // a copy would cost small calls a few per cent
-	}
-	*h = *c
-	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
-	return h
-}
-
-// allRows is the number of rows in scratch.
-func (c *chunk) allRows() int { return c.heads * c.rows }
 
 // countChunks notes how many chunks the call has.
 func (p *plan) countChunks() int {
@@ -215,7 +180,7 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	if p.queryLens != nil {
 		queries = p.queryLens[b]
 	}
-	c.b, c.heads, c.position, c.keys = b, 1, p.offset, p.lk
+	c.b, c.heads, c.position, c.base, c.keys = b, 1, p.offset, 0, p.lk
 	if p.keyLens != nil {
 		c.keys = p.keyLens[b]
 	}
@@ -241,17 +206,44 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 }
 
 // firstSegment is the first segment of keys that have not all been dropped.
-func (p *plan) firstSegment() int { return p.first / Segment }
+func (p *plan) firstSegment() int {
+	if p.listed {
+		return 0
+	}
+	return p.first / Segment
+}
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
 func (p *plan) bound(c *chunk) {
+	if p.parents != nil {
+		p.boundTree(c)
+		return
+	}
+	if p.listed {
+		p.findList(c)
+	}
 	_, first := p.locate(c.kv, c.row)
 	_, last := p.locate(c.kv, c.row+c.rows-1)
 	c.lo, c.allHi = p.keyRange(c, first)
 	c.allLo, c.hi = p.keyRange(c, last)
 	c.hi = max(c.lo, c.hi)
 }
+
+// boundTree is bound for a call with Options.Tree. Depths are not known here: that of a query is at
+// most its index, and at least 0.
+func (p *plan) boundTree(c *chunk) {
+	_, last := p.locate(c.kv, c.row+c.rows-1)
+	if c.allLo = c.from; p.along >= 0 {
+		c.allLo = max(c.from, c.position+last-p.along)
+		c.from = max(c.from, c.firstOwn()-p.along)
+	}
+	c.lo, c.allHi = c.from, c.firstOwn()
+	c.hi = max(c.lo, c.position+last+1)
+}
+
+// firstOwn is the first key that is a query's own token, with Options.Tree.
+func (c *chunk) firstOwn() int { return c.position + c.query }
 
 // keyRange returns the keys [lo, hi) that query i of the chunk's batch entry sees by position.
 // Neither bound decreases with i. Empty ranges have hi = lo.
@@ -268,24 +260,107 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	if p.left >= 0 {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
-	return lo, max(lo, hi)
+	if hi = max(lo, hi); p.listed {
+		return p.listRange(c, lo, hi)
+	}
+	return lo, hi
 }
 
-// findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
-func (p *plan) findBlocks(c *chunk, j int, at []int) {
+// What goes through the kernels together.
+
+// part is keys of one block, of which a head reads those from lo to hi−1.
+type part struct {
+	first  int // key at which the block begins, from which lo and hi count
+	lo, hi int
+	memory []byte // of a cache or store, or what was gathered of it, and
+	place  int    // where the block begins in that
+	equal  bool   // by position, every row of the chunk sees all of these keys
+	looked bool   // which of them rows see is in scratch.seen; then
+	every  bool   // whether all rows see the whole block,
+	trims  bool   // or some so few keys that tiles may have fewer
+}
+
+// tile is the rows that go through the kernels together, and the keys of the
+// block that at least one of them sees.
+type tile struct {
+	row, rows int
+	lo, hi    int
+	uniform   bool // all rows see all keys of [lo, hi), by position
+}
+
+// diagonalRows rows go together where the rows of a block see different keys: as many as a panel
+// has keys, so that a causal diagonal goes through corners of panels.
+const diagonalRows = 16
+
+// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
+// the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
+// it, which costs small calls a few per cent.)
+func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
+	t.row, t.rows = row, min(p.tileRows, c.rows-row)
+	if b.equal {
+		t.lo, t.hi, t.uniform = b.lo, b.hi, true
+		return
+	}
+	lo, hi := b.keyRange(p, c, row)
+	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
+	if lo != lastLo || hi != lastHi {
+		t.rows = min(diagonalRows, c.rows-row)
+		lastLo, lastHi = b.keyRange(p, c, row+t.rows-1)
+	}
+	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
+	t.uniform = lo == lastLo && hi == lastHi
+}
+
+// keyRange is the part of the block's keys that a row of the chunk sees by position.
+func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+	lo, hi = p.keyRange(c, (c.row+row)/p.group)
+	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
+}
+
+// placeOf is where the block of a cache or store begins that has key j of the chunk's batch entry
+// and head.
+func (p *plan) placeOf(c *chunk, j int) int {
 	table := p.table // stored in the chunk, it would make the caller's buffers escape
 	if c.table != nil {
 		table = c.table
 	}
-	for i := range at {
-		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
-	}
+	return p.packed.offsetOf(table, c.b, c.kv, j)
 }
 
-// placeOf is where the block of a cache or store begins that has key j.
-func (p *plan) placeOf(c *chunk, j int) int {
-	var at [1]int
-	p.findBlocks(c, j, at[:])
-	return at[0]
+// Options.Keys: each query has a list of the keys that it attends to, and attention is that over
+// these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
+// parts count as keys are places in it: blocks, segments and bounds. Positions say which of them a
+// row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
+
+// rowsPerList is how many rows of a key/value head, one after another, share a list.
+func (p *plan) rowsPerList() int {
+	switch {
+	case p.lists.H == p.heads && p.lists.SH != 0:
+		return 1
+	case p.lists.SL == 0:
+		return p.lq * p.group
+	}
+	return p.group
+}
+
+// findList finds the list of a chunk's rows: -1 fills up what is behind it.
+func (p *plan) findList(c *chunk) {
+	h, i := p.locate(c.kv, c.row)
+	if p.lists.H == p.kvHeads {
+		h = c.kv
+	}
+	c.list = p.lists.offset(c.b, h, i)
+	list := p.lists.Data[c.list:][:p.lists.D]
+	c.listed = sort.Search(len(list), func(i int) bool { return list[i] < 0 })
+}
+
+// listOf is the positions of the keys of a chunk's rows.
+func (p *plan) listOf(c *chunk) []int32 { return p.lists.Data[c.list:][:c.listed] }
+
+// listRange returns the places of a chunk's list that hold keys lo to hi−1.
+func (p *plan) listRange(c *chunk, lo, hi int) (from, to int) {
+	list := p.listOf(c)
+	from, _ = slices.BinarySearch(list, int32(lo))
+	to, _ = slices.BinarySearch(list[from:], int32(hi))
+	return from, from + to
 }

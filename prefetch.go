@@ -1,60 +1,49 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+// What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
+// pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
 
-// What the engine has prefetched while kernels compute, and in which way: a queue of rows for
-// score, and for few rows a pointer along which their kernels go through pages
-// (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
-// prefetchWindow after the pointer. No result depends on any of it.
+// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a part
+// in each: under a causal mask few rows see these blocks, so one is not enough.
+const outputBlocks = 4
 
-const (
-	// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a
-	// part in each: under a causal mask few rows see these blocks, so one is not enough.
-	outputBlocks = 4
-)
-
-// prefetchTokens fills the queue for the block at key first. It is for chunks of enough rows that
-// computing takes longer than memory.
+// prefetchTokens fills the queue for the block at key first: with the next block's keys and values
+// and some of the chunk's outputs, in the last block of the chunk with the keys and values that the
+// next chunk begins with, and its queries. It is for chunks of enough rows that computing takes
+// longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
-	a := &w.queue
-	if a.stop(); c.apart {
-		a.end = a.place(pairRuns)
+	if w.queue.clear(); c.apart {
 		return
 	}
-	runs := w.appendTokens(a.runs[:pairRuns], p, c, first)
-	a.end = a.place(len(runs))
-	if len(runs) > pairRuns {
-		a.start(pairRuns, tokenEvery)
-	}
-}
-
-// appendTokens appends the next block's keys and values and some of the chunk's outputs. In the
-// last block of the chunk, these are the keys and values that the next chunk begins
-// with, and its queries.
-func (w *scratch) appendTokens(runs []prefetchRun, p *plan, c *chunk, first int) []prefetchRun {
+	runs := w.queue.runs[:pairRuns]
 	if next := first + Block; next < c.hi {
 		runs = p.appendBlock(runs, c, next, c.hi)
 		later := (c.hi - next + Block - 1) / Block // blocks after this one
 		parts := min((c.hi-c.lo/Block*Block-1)/Block, outputBlocks)
-		return p.appendRows(runs, &p.dst, c, parts-later, parts)
+		runs = p.appendRows(runs, &p.dst, c, parts-later, parts)
+	} else {
+		if first <= c.lo { // the only block
+			runs = p.appendRows(runs, &p.dst, c, 0, 1)
+		}
+		if x := &w.next; x.rows > 0 {
+			runs = p.appendBlock(runs, x, x.lo/Block*Block, x.hi)
+			runs = p.appendRows(runs, &p.q, x, 0, 1)
+		}
 	}
-	if first <= c.lo { // the only block
-		runs = p.appendRows(runs, &p.dst, c, 0, 1)
+	if len(runs) > pairRuns {
+		w.queue.end = firstRun + len(runs)*sizeOfRun
+		w.queue.start(pairRuns, tokenEvery)
 	}
-	if w.next.rows == 0 {
-		return runs
-	}
-	runs = p.appendBlock(runs, &w.next, w.next.lo/Block*Block, w.next.hi)
-	return p.appendRows(runs, &p.q, &w.next, 0, 1)
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
 		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
@@ -85,7 +74,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 // prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
 // the queue: the bias is read as soon as the tile's scores are there.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
-	if c.rows <= inPlaceRows {
+	if c.rows <= inPlaceRows || p.listed {
 		return
 	}
 	heads := min(p.group, t.rows, pairRuns)
@@ -94,79 +83,14 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		rows := p.rowsOfHead(t, first)
 		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			from := p.bias.offset(c.b, h, i) + c.base + b.first + t.lo
 			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
 		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
-			from := p.mask.offset(c.b, h, i) + next // it was looked at for this block
+			from := p.mask.offset(c.b, h, i) + c.base + next // it was looked at for this block
 			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
 		} else {
 			return
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)
-}
-
-// pointerOf is where kernels are that read keys or values of the block at key first, page by page;
-// 0 if they do not. Rows of a head that follow each other are one run of memory. If those of all
-// heads of a token do, the tokens are one: while head h reads a block, it prefetches share h of the
-// next one, so the pointer is a window before that.
-func (p *plan) pointerOf(at placement, x *Tensor, c *chunk, first int) uintptr {
-	switch {
-	case c.rows > at.pagedRows:
-		return 0
-	case !at.shared:
-		return operand.Address(x.Data, x.offset(c.b, c.kv, first))
-	}
-	return sharePointer(x, c, first+Block, Block)
-}
-
-// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
-// if these do not exist.
-func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next >= x.L {
-		return 0
-	}
-	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
-}
-
-// stepPointers are the pointers of a head while it reads a step of keys, and of values, that ends
-// at key end of the block at first: the step after it is prefetched, after the last of keys the
-// first of values, and after that of values the next block's first keys.
-func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
-	if end < Block {
-		return sharePointer(&p.k, c, first+end, p.step), sharePointer(&p.v, c, first+end, p.step)
-	}
-	return sharePointer(&p.v, c, first, p.step), sharePointer(&p.k, c, first+Block, p.step)
-}
-
-// hintKeys says how score goes through the keys of a part of a view.
-func (w *scratch) hintKeys(p *plan, c *chunk, b *part) {
-	w.queue.inOrder = p.inOrder && p.keysInPlace(c)
-	if p.step < Block && b.hi-b.lo == p.step {
-		w.pointer, _ = p.stepPointers(c, b.first, b.hi)
-	} else {
-		w.pointer = p.pointerOf(p.keys, &p.k, c, b.first)
-	}
-}
-
-// hintPanels says how score goes through keys in panels: those of a cache or store, or made here,
-// where w.pointer is in what they were made of.
-func (w *scratch) hintPanels(p *plan, c *chunk, k []float32) {
-	w.queue.pointer = w.pointer
-	if p.keyKind == kindViews {
-		return
-	}
-	w.queue.inOrder = c.rows <= p.inOrderRows
-	if w.queue.pointer = 0; p.keyKind == kindPanels && c.rows <= p.keys.pagedRows {
-		w.queue.pointer = operand.Address(k, 0)
-	}
-}
-
-// hintValues says how kernels go through the values of a part of a view.
-func (w *scratch) hintValues(p *plan, c *chunk, b *part) {
-	if p.step < Block && b.hi-b.lo == p.step {
-		_, w.layout.pointer = p.stepPointers(c, b.first, b.hi)
-	} else {
-		w.layout.pointer = p.pointerOf(p.values, &p.v, c, b.first)
-	}
 }

@@ -27,8 +27,8 @@ const (
 	// one span: with more, what is between kernels takes no part of the time worth saving.
 	fullPackedRows = 16
 
-	// unitsPerWorker is how many units of work a worker should find at least, so that the others do
-	// not wait long for the last one.
+	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
+	// for the last one.
 	unitsPerWorker = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
@@ -40,71 +40,76 @@ const (
 )
 
 // decide makes the schedule of a validated call for some workers. Everything that depends on the
-// CPU comes from the tuning.
+// CPU comes from the tuning. Chunks have as many rows as the cache holds, or fewer if that makes no
+// more chunks.
 func (p *plan) decide(t *tuning.Row, workers int) {
-	p.beginSchedule(t, workers)
-	p.decideChunks(t)
+	rows := p.beginSchedule(t, workers)
+	all := max(1, p.lq*p.group)
+	chunks := (all + rows - 1) / rows
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
+	if p.listed {
+		p.chunkRows = p.alignRows(p.chunkRows)
+	} else if p.keyKind == kindViews {
+		p.headsPerChunk = p.headsBeside(t, rows)
+	}
+	p.countChunks()
 	if workers > 1 {
 		p.partition(workers)
 	}
 	p.decideReads(t)
 }
 
-// beginSchedule begins with what does not depend on how the call is divided.
-func (p *plan) beginSchedule(t *tuning.Row, workers int) {
-	p.schedule = schedule{workers: workers, segments: 1, tileRows: t.TileRows, blocks: 1, step: Block,
-		oStride: roundUp(p.dv, panel)}
+// beginSchedule begins with what does not depend on how the call is divided, and returns how many
+// rows of a chunk the cache holds with a packed block and a tile of scores: whole tiles, since a
+// rest of few rows takes more time for each.
+func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
+	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
+		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
+		looks: p.mask.Data != nil || p.blocked.Data != nil,
+		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
+	p.pairwise = p.looks || p.bias.Data != nil
+	p.plain = !p.natural && !p.pairwise
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
-}
-
-// maxChunkRows is how many rows of a chunk the cache holds with a packed block and a tile of
-// scores: whole tiles, since a rest of few rows takes more time for each.
-func (p *plan) maxChunkRows(t *tuning.Row) int {
+	switch {
+	case p.integers:
+		p.keyKind = kindIntegers
+	case p.packed == nil:
+		p.keyKind = kindViews
+	case p.packed.format == F32:
+		p.keyKind = kindPanels
+	default:
+		p.keyKind = kindBits
+	}
+	states := 2
+	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
+		p.valueKind = kindLatent
+		states = 1 // of a segment: the second one has its turn after every 16 blocks
+	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
-	states := 2
-	if p.packed != nil && p.packed.valuesInKeys {
-		states = 1 // of a segment: the other one has its turn after every 16 blocks
-	}
-	rows := (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
+	rows = (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
 	return max(minTileRows, rows/p.tileRows*p.tileRows)
 }
 
-// decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds, or fewer if
-// that makes no more chunks.
-func (p *plan) decideChunks(t *tuning.Row) {
-	rows := p.maxChunkRows(t)
-	all := max(1, p.lq*p.group)
-	chunks := (all + rows - 1) / rows
-	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
-	p.headsPerChunk = p.headsBeside(t, rows)
-	p.countChunks()
-}
-
 // headsBeside is the number of key/value heads that go through memory together, which have at most
-// so many rows. Where few rows read rows of keys or values that lie beside those of other heads, as
-// in BLHD views, one head after the other would come to each page again and again, long after the
-// translation of its address was evicted.
+// that many rows. Where few rows read keys or values that lie beside those of other heads, as in
+// BLHD views, each head by itself would come to each page again, long after the translation of its
+// address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.integers || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
-	if p.sharesTokens(t) && p.kvHeads <= heads &&
+	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
+		t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
+	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, heads, pageBytes/4/max(1, apart)))
-}
-
-// sharesTokens reports whether heads that go together may each prefetch a share of the tokens of
-// all heads.
-func (p *plan) sharesTokens(t *tuning.Row) bool {
-	return t.Reads == tuning.PagedReads ||
-		t.InOrder(p.tokenBytes()) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What
@@ -118,7 +123,7 @@ func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.L2/(2*4*keys)
 }
 
-// hasSteps reports whether so many heads that go together have few enough rows for steps.
+// hasSteps reports whether a number of heads that go together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
 	return heads > 1 && p.chunkRows <= stepHeadRows &&
 		heads <= stepRows && heads*p.chunkRows <= stepRows
@@ -127,6 +132,10 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
+	if p.listed {
+		p.partitionLists(workers)
+		return
+	}
 	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
@@ -153,7 +162,33 @@ func (p *plan) partition(workers int) {
 	}
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk. It divides,
+// partitionLists is partition where rows have lists: they share what is gathered, so they are apart
+// only where workers would have nothing to do.
+func (p *plan) partitionLists(workers int) {
+	segments := parts(p.lists.D, Segment)
+	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
+		p.segments = segments
+	}
+	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {
+		p.chunkRows /= 2
+		p.countChunks()
+	}
+}
+
+// alignRows is how many of up to some rows make a chunk, whose rows share a list.
+func (p *plan) alignRows(rows int) int {
+	all := p.rowsPerList()
+	if all == p.lq*p.group {
+		return rows
+	}
+	n := parts(all, rows)
+	for all%n != 0 {
+		n++
+	}
+	return all / n
+}
+
+// holdsSegments reports whether there is memory for a state of each segment of a chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
 	return p.chunks <= segmentBytes/4/p.stateSize()/max(1, segments)
@@ -167,89 +202,47 @@ func (p *plan) stateSize() int {
 // decideReads says how chunks read their queries, keys and values, and what goes through the
 // kernels together.
 func (p *plan) decideReads(t *tuning.Row) {
-	p.decideKinds()
-	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
-	if p.inOrder = t.InOrder(p.tokenBytes()); p.inOrder {
+	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
+	if s := p.sequences; s != nil {
+		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
+		queries, few = s.longest, few && !s.sharesPrefixes()
+	}
+	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
+	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
+		!(p.packed != nil && p.packed.rotates)
+	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
+	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
+	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+		!(p.packed != nil && p.packed.scaled) && t.ISA.SIMD() &&
+		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
+	if p.keyKind == kindBits && !p.pairwise {
+		p.typedRows = maxTypedRows
+	}
+	if p.listed {
+		return // what is gathered is in the cache, for few rows as for many
+	}
+	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}
 	if t.Reads == tuning.PagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
 	switch {
-	case p.integers:
-		p.queriesInPlace = false
-		if p.packed != nil && p.plainScores() {
-			p.blocks, p.spanRows = Segment/Block, maxTypedRows
-		}
-		return
-	case p.packed != nil:
-		p.decidePacked(t)
-		return
-	}
-	p.decidePlacement(t)
-	p.decideSteps(t)
-	p.full = p.fullKernels(t)
-	if p.inOrder && p.headsPerChunk == 1 {
-		p.blocks, p.spanRows = Segment/Block, inPlaceRows
-	}
-}
-
-// decideKinds chooses the kinds of a call's keys and values.
-func (p *plan) decideKinds() {
-	switch {
-	case p.integers:
-		p.keyKind = kindIntegers
-	case p.packed == nil:
-		p.keyKind = kindViews
-	case p.packed.format == F32:
-		p.keyKind = kindPanels
-	default:
-		p.keyKind = kindBits
-	}
-	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
-		p.valueKind = kindLatent
-	}
-}
-
-// queriesPacked reports whether queries of a chunk lie in memory as kernels read them.
-func (p *plan) queriesPacked() bool {
-	queries := p.lq
-	if s := p.sequences; s != nil {
-		if queries = s.longest; s.sharesPrefixes() {
-			return false
-		}
-	}
-	return p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
-}
-
-// decidePacked says how blocks of a cache or store are read.
-func (p *plan) decidePacked(t *tuning.Row) {
-	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
-	p.full = p.fullKernels(t) && !p.packed.scaled
-	switch {
-	case p.packed.format == F32 && p.plainScores() && (p.full || p.packed.valuesInKeys):
+	case p.keyKind == kindViews:
+		p.decideViews(t)
+	case p.packed == nil || !p.plain: // one block after another
+	case p.keyKind != kindPanels:
+		p.blocks, p.spanRows = Segment/Block, maxTypedRows
+	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
-	case p.packed.format != F32 && !p.pairwise():
-		p.typedRows = maxTypedRows
-		if p.plainScores() {
-			p.blocks, p.spanRows = Segment/Block, maxTypedRows
-		}
 	}
 }
 
-// fullKernels reports whether full blocks need nothing but assembly for scores, softmax and values
-// one after the other, and no call has to be split.
-func (p *plan) fullKernels(t *tuning.Row) bool {
-	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return !p.natural && p.bias.Data == nil && t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
-		productsOf(rows, Block*max(p.d, cols)) <= callProducts
-}
-
-// decidePlacement says where keys and values of views are read. Keys in rows are transposed in
+// decideViews says where keys and values of views are read. Keys in rows are transposed in
 // registers, which takes as long as packing from a few queries on. Values in rows can be read as
 // they are, which pays for more rows if rows of values are close together, or are prefetched in
-// time.
-func (p *plan) decidePlacement(t *tuning.Row) {
+// time. Where heads go together, each has its turn after a step of keys.
+func (p *plan) decideViews(t *tuning.Row) {
 	if p.k.SL > 0 && p.d <= inPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
 	}
@@ -259,11 +252,23 @@ func (p *plan) decidePlacement(t *tuning.Row) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
-	if p.inOrder && p.chunkRows <= inPlaceRows && p.hasSteps(p.headsPerChunk) {
+	if p.inOrder && p.headsPerChunk == 1 {
+		p.blocks, p.spanRows = Segment/Block, inPlaceRows
+	}
+	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
+	if p.inOrder && few && steps {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)
 	p.decidePages(t, &p.values, &p.v)
+	if !steps || p.keys.pagedRows == 0 || p.values.pagedRows == 0 {
+		return
+	}
+	p.step = 2 * panel
+	stepBytes := p.step * 4 * max(p.k.SL, p.v.SL)
+	if few && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
+		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
+	}
 }
 
 // decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows
@@ -279,41 +284,24 @@ func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 	}
 }
 
-// decideSteps says how many keys of a head are read before it is the turn of the next head.
-func (p *plan) decideSteps(t *tuning.Row) {
-	if !p.hasSteps(p.headsPerChunk) || p.keys.pagedRows == 0 || p.values.pagedRows == 0 {
-		return
-	}
-	p.step = 2 * panel
-	stepBytes := p.step * 4 * max(p.k.SL, p.v.SL)
-	if p.chunkRows <= inPlaceRows && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
-		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
-	}
-}
-
-// tokenBytes is how much memory the keys and values of the call are, in float64 because with
-// repeated elements the product may overflow an int.
-func (p *plan) tokenBytes() float64 {
-	if p.sequences != nil {
-		return p.sequences.bytes
-	}
-	return float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first) * p.keyBytes()
-}
-
-// keyBytes is how much memory a key and its value are.
-func (p *plan) keyBytes() float64 {
+// bytesOf is how much memory some keys and their values are: in float64, because with repeated
+// elements the product may overflow an int.
+func (p *plan) bytesOf(keys float64) float64 {
 	size, elements := 4, float64(p.d+p.dv)
 	if p.packed != nil {
 		if size = p.packed.bytes; p.packed.valuesInKeys {
 			elements = float64(p.d)
 		}
 	}
-	return float64(size) * elements
+	return keys * float64(size) * elements
 }
 
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
 // bytes of keys and values. The first shared keys are read for other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
+	if p.listed {
+		return p.listWork(c)
+	}
 	first := c.row / p.group
 	queries := (c.row+c.rows-1)/p.group - first + 1
 	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.
@@ -329,7 +317,13 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	}
 	pairs *= float64(c.rows) / float64(queries)
 	read := max(0, c.hi-max(c.lo, shared))
-	return 2 * pairs * float64(p.d+p.dv), float64(read) * p.keyBytes()
+	return 2 * pairs * float64(p.d+p.dv), p.bytesOf(float64(read))
+}
+
+// listWork is plan.work where rows have lists.
+func (p *plan) listWork(c *chunk) (flops, bytes float64) {
+	keys, lists := float64(p.lists.D), parts(c.rows, p.rowsPerList())
+	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), p.bytesOf(float64(lists) * keys)
 }
 
 // sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].

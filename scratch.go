@@ -26,9 +26,10 @@ type scratch struct {
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -38,6 +39,8 @@ type scratch struct {
 	blocks     []blockRow    // rows on their way into a product by blocks
 	unpacked   *blockMemory  // of a panel of it
 	ints       intScratch    // of calls in integers
+	ancestors  ancestors     // of calls with a tree
+	gathered   gatherScratch // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
 }
@@ -53,7 +56,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
@@ -66,8 +69,14 @@ func (w *scratch) fit(p *plan) {
 		!f.ints && want.ints {
 		w.grow(p, want)
 	}
+	if p.listed {
+		w.gathered.fit(p)
+	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if p.parents != nil {
+		w.ancestors.fit(p)
 	}
 }
 
@@ -104,4 +113,44 @@ func (w *scratch) blockMemory() *blockMemory {
 		w.unpacked = new(blockMemory)
 	}
 	return w.unpacked
+}
+
+// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
+// itself.
+func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
+	switch {
+	case c.together > 0:
+		return &w.prefix[i].chunk
+	case c.heads == 1:
+		return c // a copy would cost small calls a few per cent
+	}
+	*h = *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
+}
+
+// gatherScratch is memory for what is gathered.
+type gatherScratch struct {
+	block []float32 // tokens of a cache or store, in its format
+	rows  []float32 // of a view
+	pairs []float32 // the biases of a row
+}
+
+// fit makes the memory large enough for calls of a plan.
+func (x *gatherScratch) fit(p *plan) {
+	x.pairs = grow(x.pairs, Block)
+	if p.packed != nil {
+		x.block = grow(x.block, p.packed.block/4)
+	} else {
+		x.rows = grow(x.rows, Block*max(p.d, p.dv))
+	}
+}
+
+// findBlock finds the block of a part: in a cache or store, or where it is gathered.
+func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
+	if p.listed {
+		b.memory = rawBytes(w.gathered.block)
+		return
+	}
+	b.memory, b.place = p.packed.data, p.placeOf(c, b.first)
 }

@@ -8,7 +8,7 @@ import "math"
 // that a row sees have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
-	if p.bias.Data != nil || !full && !b.looked {
+	if p.bias.Data != nil || !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
 	first := b.first
@@ -27,7 +27,14 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
-	if p.slopes != nil {
+	switch {
+	case p.slopes == nil:
+		// none
+	case p.parents != nil:
+		w.addTreeSlopes(p, c, b, t, at)
+	case p.listed:
+		w.addListSlopes(p, c, first, t, at)
+	default:
 		w.addSlopes(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)
@@ -56,9 +63,8 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 			u = 1
 		}
 		if p.bias.Data != nil {
-			h, i := p.locate(c.kv, row)
-			from := p.bias.offset(c.b, h, i) + first + t.lo
-			every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+			bias := w.biasOf(p, c, row, first, t.lo, t.hi)
+			every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
@@ -90,10 +96,13 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 // addBias adds the bias to the tile's scores and takes the keys that it masks
 // out of w.visible. It returns the keys that are left in every row.
 func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
+	if p.listed {
+		return w.addListBias(p, c, first, t, at, u)
+	}
 	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.bias.offset(c.b, h, i) + first + t.lo
+		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
 		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
 			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
@@ -123,12 +132,4 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		}
 		visible[r] = seen
 	}
-}
-
-// visibleTo is the keys that the rows of a tile see, which [scratch.optionScores] has found.
-func (w *scratch) visibleTo(p *plan, b *part, t *tile, at int) []uint64 {
-	if b != nil && b.looked && p.bias.Data == nil {
-		return w.seen[t.row:]
-	}
-	return w.visible[at:]
 }

@@ -1,11 +1,37 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"reflect"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// obeyed are the options that mean what they mean on one machine, or that have an error of their
+// own. Any other that is set is refused, also one that attn learns later.
+var obeyed = map[string]bool{
+	"Scale": true, "Causal": true, "Offset": true, "Window": true, "Softcap": true, "Mask": true,
+	"Blocks": true, "Bias": true, "Slopes": true, "Sinks": true, "QueryLens": true, "KeyLens": true,
+	"LSE": true, "Weights": true, "Integers": true,
+}
+
+// refused is the name of an option that is set and not obeyed, if there is one.
+func refused(o *attn.Options) (name string, is bool) {
+	v := reflect.ValueOf(o).Elem()
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; !obeyed[name] && !v.Field(i).IsZero() {
+			return name, true
+		}
+	}
+	return "", false
+}
 
 // checkOptions makes sure that the options can travel, and mean on workers what they mean here. The
 // others are checked with the queries.
 func (c *attendCall) checkOptions() error {
 	o := c.opt
+	if name, is := refused(o); is {
+		return fail(attn.ErrOption, "%s is set, want its zero value: it does not travel", name)
+	}
 	switch {
 	case o.KeyLens != nil:
 		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")

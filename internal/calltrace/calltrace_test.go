@@ -65,12 +65,12 @@ var ways = []struct {
 	call             string
 	functions, files int
 }{
-	{"prefill", 91, 21},
-	{"prefill, causal", 114, 22},
-	{"decode, F32 cache", 103, 19},
-	{"decode, I8 cache", 116, 20},
-	{"decode, BLHD views", 120, 21},
-	{"AttendSequences", 118, 22},
+	{"prefill", 62, 15},
+	{"prefill, causal", 78, 16},
+	{"decode, F32 cache", 72, 15},
+	{"decode, I8 cache", 77, 18},
+	{"decode, BLHD views", 78, 15},
+	{"AttendSequences", 87, 18},
 }
 
 // TestRun compiles the package with instruments and traces the calls.
