@@ -16,7 +16,7 @@ import (
 //	Q8_0           d as float32; words
 //	Q4_0, IQ4_NL   d as F16; words, whose lower halves are inputs 0 to 15 and upper ones 16 to 31
 //	MXFP4          d = 2^(e−128) as BF16; words likewise
-//	Q4_K           d and dmin as F16; for each 32 inputs 16 scales and 16 minima; words as in the file
+//	Q4_K           d and dmin as F16; for each 32 inputs 16 scales, 16 minima; words as in the file
 //	Q5_K           likewise, with the words of the fifth bits before the others
 //	Q6_K           d as float32; for each 32 inputs 16 scales of the first half and of the second;
 //	               words of the lower four bits, then those of the upper two

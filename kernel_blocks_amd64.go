@@ -2,8 +2,8 @@
 
 package attn
 
-// Levels as kernels take them: for VNNI with 128 added, for AVX2 with so little that products fit in
-// 16 bits, or with their sign (gen/blocks_avx2.go).
+// Levels as kernels take them: for VNNI with 128 added, for AVX2 with so little that products fit
+// in 16 bits, or with their sign (gen/blocks_avx2.go).
 var (
 	bytesQ4    = biased(128, levelsQ4)
 	bytesIQ4   = biased(128, levelsIQ4)
@@ -71,8 +71,8 @@ func unpackBlocksAVX2(t BlockType, dst, packed *byte, n int) {
 }
 
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
-	overwrite bool) {
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
 	if !blocksOfVNNI() {
 		multiplyBlocksAVX2(t, o, a, w, rows, n, oStride, aStride, overwrite)
 		return
@@ -87,8 +87,8 @@ func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, 
 	}
 }
 
-func multiplyBlocksAVX2(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
-	overwrite bool) {
+func multiplyBlocksAVX2(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
 	switch t {
 	case Q4_0:
 		multiplyNibblesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)

@@ -124,8 +124,8 @@ func addBits(nibbles, bits []byte, from, mask, less uint64) {
 }
 
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
-	overwrite bool) {
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
 	switch t {
 	case Q4_K, Q5_K:
 		multiplyMinimaDot(o, a, w, rows, n, oStride, aStride, overwrite)
@@ -141,8 +141,8 @@ func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, 
 //go:noescape
 func unpackNibblesDot(dst, packed, table *byte, n, upper int)
 
-// multiplyPlainDot multiplies rows by blocks with one scale. It works like multiplyBlocksGeneric, as
-// the two below do.
+// multiplyPlainDot multiplies rows by blocks with one scale. It works like multiplyBlocksGeneric,
+// as the two below do.
 //
 //go:noescape
 func multiplyPlainDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,

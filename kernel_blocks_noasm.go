@@ -10,7 +10,7 @@ func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(unreachable) 
 
 func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
 
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride, aStride int,
-	overwrite bool) {
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
 	panic(unreachable)
 }

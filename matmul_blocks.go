@@ -14,8 +14,8 @@ import (
 // PackBlocks packs a matrix from the blocks of type t that a file has for it: the rows of outputs
 // follow each other, each of inputs/32 blocks, or inputs/256 of the K types, laid out as
 // ggml-common.h has them, little-endian. Of the configuration only Integers may be set. Weights are
-// exactly what the blocks decode to: they are never rounded, nor rotated, and take the file's memory
-// and at most 7 % more. data may change afterwards. [Pool.PackBlocks] takes all workers.
+// exactly what the blocks decode to: they are never rounded, nor rotated, and take the file's
+// memory and at most 7 % more. data may change afterwards. [Pool.PackBlocks] takes all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
 //     in ascending order, from +0. Q4_K and Q5_K are d·scale·n − dmin·min, rounded once; other
@@ -25,8 +25,8 @@ import (
 //     +0, one fused multiply-add adds the exact sum of products of integers, of Q4_K, Q5_K and Q6_K
 //     with the scales of 6 or 8 bits, times a·d, rounded once; a second one takes off the minima of
 //     Q4_K and Q5_K, times a·dmin. A NaN or ±Inf in a row makes it NaN.
-//   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same numbers
-//     in F16 and BF16.
+//   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same
+//     numbers in F16 and BF16.
 //
 // Then bias is added. The bits are the same on every CPU and for any shape around a product.
 //
@@ -96,8 +96,8 @@ func newBlockPacking(data []byte, t BlockType, outputs, inputs int, c MatrixConf
 	return p, nil
 }
 
-// newBlockMatrix describes a matrix of blocks, which has no memory yet. It is not ok if it is larger
-// than memory can be.
+// newBlockMatrix describes a matrix of blocks, which has no memory yet. It is not ok if it is
+// larger than memory can be.
 func newBlockMatrix(t BlockType, outputs, inputs int) (m *Matrix, ok bool) {
 	if t.halves() {
 		return newMatrix(t.traits().format, 1, 1, inputs, outputs)

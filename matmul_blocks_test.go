@@ -367,7 +367,8 @@ func TestBlocksMemoryUse(t *testing.T) {
 }
 
 func TestPackBlocksErrors(t *testing.T) {
-	fails := func(data int, typ BlockType, outputs, inputs int, c MatrixConfig, kind error, text string) {
+	fails := func(data int, typ BlockType, outputs, inputs int, c MatrixConfig, kind error,
+		text string) {
 		t.Helper()
 		m, err := PackBlocks(make([]byte, data), typ, outputs, inputs, c)
 		mustFail(t, typ.String(), err, kind, text)
@@ -377,16 +378,23 @@ func TestPackBlocksErrors(t *testing.T) {
 	}
 	none := MatrixConfig{}
 	fails(18, 0, 1, 32, none, ErrOption, "t is BlockType(0), want a block type, Q8_0 to BlockBF16")
-	fails(18, BlockBF16+1, 1, 32, none, ErrOption, "t is BlockType(10), want a block type, Q8_0 to BlockBF16")
-	fails(18, Q4_0, 1, 32, MatrixConfig{Format: F16}, ErrOption, "MatrixConfig.Format is F16, want it unset: t says it")
-	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows of outputs")
+	fails(18, BlockBF16+1, 1, 32, none, ErrOption,
+		"t is BlockType(10), want a block type, Q8_0 to BlockBF16")
+	fails(18, Q4_0, 1, 32, MatrixConfig{Format: F16}, ErrOption,
+		"MatrixConfig.Format is F16, want it unset: t says it")
+	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption,
+		"MatrixConfig.Transposed is true, want it unset: blocks are rows of outputs")
 	fails(64, BlockF16, 1, 32, MatrixConfig{Integers: true}, ErrOption,
 		"MatrixConfig.Integers is true with BlockF16, want another block type")
 	fails(0, Q4_0, 0, 32, none, ErrShape, "outputs is 0, want 1 to 268435456")
-	fails(0, Q4_0, 1, 0, none, ErrShape, "inputs is 0, want a multiple of 32 for Q4_0, at most 268435456")
-	fails(36, Q4_0, 1, 48, none, ErrShape, "inputs is 48, want a multiple of 32 for Q4_0, at most 268435456")
-	fails(144, Q4_K, 1, 128, none, ErrShape, "inputs is 128, want a multiple of 256 for Q4_K, at most 268435456")
-	fails(0, Q4_0, maxLength, maxLength, none, ErrShape, fmt.Sprintf("the matrix is 268435456×268435456, want at most %d elements", maxElements))
+	fails(0, Q4_0, 1, 0, none, ErrShape,
+		"inputs is 0, want a multiple of 32 for Q4_0, at most 268435456")
+	fails(36, Q4_0, 1, 48, none, ErrShape,
+		"inputs is 48, want a multiple of 32 for Q4_0, at most 268435456")
+	fails(144, Q4_K, 1, 128, none, ErrShape,
+		"inputs is 128, want a multiple of 256 for Q4_K, at most 268435456")
+	fails(0, Q4_0, maxLength, maxLength, none, ErrShape, fmt.Sprintf(
+		"the matrix is 268435456×268435456, want at most %d elements", maxElements))
 	fails(17, Q4_0, 1, 32, none, ErrLength, "len(data) is 17, want 18 for 1×32 weights of Q4_0")
 	fails(19, Q4_0, 1, 32, none, ErrLength, "len(data) is 19, want 18 for 1×32 weights of Q4_0")
 }
@@ -484,13 +492,16 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		f := m.fileFormat()
 		header("heads", fmt.Sprintf("the file has 1 batch entries and 2 heads of %v, want 1", typ),
 			fileHeader{f, f, false, 1, 2, 256, 17, 0, 0})
-		header("inputs", fmt.Sprintf("the file's number of inputs is 257, want a multiple of %d for %v", typ.traits().inputs, typ),
+		header("inputs", fmt.Sprintf("the file's number of inputs is 257, want a multiple of %d "+
+			"for %v", typ.traits().inputs, typ),
 			fileHeader{f, f, false, 1, 1, 257, 17, 0, 0})
 		must(t, m.Close())
 	}
-	h := fileHeader{firstBlockFormat + 1, firstBlockFormat + 1, false, 1, 1, maxLength, maxLength, 0, 0}
+	const f = firstBlockFormat + 1
+	h := fileHeader{f, f, false, 1, 1, maxLength, maxLength, 0, 0}
 	_, err := h.blockMatrix()
-	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf("the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
+	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf(
+		"the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
 }
 
 // Every byte pattern of a block comes back from a packed block, and decodes as ggml decodes it.

@@ -181,8 +181,8 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	}
 }
 
-// multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so that
-// they are in the cache when all rows read them.
+// multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
+// that they are in the cache when all rows read them.
 func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)

@@ -47,7 +47,8 @@ func (p *program) blockKernels() {
 		name  string
 		sums  blockSums
 		sizes []int
-	}{{"multiplyPlainDot", plainSums, []int{4, 2, 1}}, {"multiplyMinimaDot", minimaSums, []int{4, 2, 1}},
+	}{{"multiplyPlainDot", plainSums, []int{4, 2, 1}},
+		{"multiplyMinimaDot", minimaSums, []int{4, 2, 1}},
 		{"multiplyHalvesDot", halvesSums, []int{2, 1}}} {
 		p.multiplyBlocks(k.name, k.sums, k.sizes)
 	}
@@ -84,7 +85,8 @@ func (p *program) unpackNibbles() {
 
 // multiplyBlocks emits products of rows by one panel.
 func (p *program) multiplyBlocks(name string, sums blockSums, sizes []int) {
-	p.kernelLike("multiplyBlocksGeneric", name, 0, "o a w rows blocks oStride aStride overwrite:bool", "")
+	p.kernelLike("multiplyBlocksGeneric", name, 0,
+		"o a w rows blocks oStride aStride overwrite:bool", "")
 	p.arg("o", cPanel)
 	p.arg("a", aFirst)
 	p.arg("rows", left)

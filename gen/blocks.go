@@ -7,8 +7,8 @@ import (
 )
 
 // Products by blocks of GGUF (kernel_blocks.go) in two steps. Unpacking makes of each 32 inputs of
-// 16 outputs bytes without sign in groups of four inputs, as integers of I8 lie, followed by vectors
-// of float32 that are their scales; multiplying meets these with rows of blockRow.
+// 16 outputs bytes without sign in groups of four inputs, as integers of I8 lie, followed by
+// vectors of float32 that are their scales; multiplying meets these with rows of blockRow.
 
 // blockSums is what sums of products of a block become, and which scales follow its bytes.
 type blockSums int
