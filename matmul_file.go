@@ -117,7 +117,8 @@ func LoadMatrix(r io.Reader) (*Matrix, error) {
 // MapMatrix opens a file that [Matrix.Save] wrote, a single matrix, and uses its bytes in place:
 // a packed model starts at once, and programs that map the same file share its memory. The header
 // and the scales are checked; elements are read from the file when they are first needed, and are
-// not checked. Products have the bits of those by the matrix that was saved.
+// not checked, nor are the scales of blocks, which lie among them. Products have the bits of those
+// by the matrix that was saved.
 //
 // The file must not change until Close: products by bytes that changed are of any value, and the
 // end of the program where the file became shorter. Where the system cannot map the file, or orders

@@ -452,12 +452,20 @@ func TestMappedMatrixIsCollected(t *testing.T) {
 
 // FuzzReadMatrix: what is read can be used, and is written again as it was; what is mapped can be
 // used, too. The first byte says whether checksums are made right first, and for which format.
+const ofBlocks = 1 << 4 // a mark of inputs, beside repaired
+
 func FuzzReadMatrix(f *testing.F) {
 	for i, c := range matrixConfigs {
 		file := matrixFileOf(f, smallMatrix(f, c))
 		f.Add(append([]byte{byte(i)}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file[:headerSize]...))
+	}
+	for i, typ := range integerBlockTypes {
+		m, err := PackBlocks(fileOfBlocks(random("fuzz"), typ, 5, 256), typ, 5, 256,
+			MatrixConfig{Integers: i%2 == 0})
+		must(f, err)
+		f.Add(append([]byte{byte(i) | ofBlocks | repaired}, matrixFileOf(f, m)...))
 	}
 	folder := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -467,6 +475,9 @@ func FuzzReadMatrix(f *testing.F) {
 		file := slices.Clone(data[1:])
 		if data[0]&repaired != 0 {
 			m, _ := newMatrix(Format(data[0]&3), 1, 2, 6, 5)
+			if data[0]&ofBlocks != 0 {
+				m, _ = newBlockMatrix(integerBlockTypes[int(data[0]&7)%len(integerBlockTypes)], 5, 256)
+			}
 			parts := []int{m.size()}
 			if m.scaled {
 				parts = []int{m.scaleSize() + scalePadding, m.size()}
