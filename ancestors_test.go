@@ -180,8 +180,8 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 	}
 }
 
-// mustSeePaths compares the look at each block, from that of a key on, with the paths of the chunk's
-// queries.
+// mustSeePaths compares the look at each block, from that of a key on, with the paths of the
+// chunk's queries.
 func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int, from int) {
 	t.Helper()
 	first, seen := c.firstOwn(), make([]uint64, c.rows)

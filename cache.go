@@ -11,17 +11,22 @@ type CacheConfig struct {
 	Capacity int    // tokens that fit, of each sequence, without those that DropBefore took
 	Format   Format // F32 is the zero value
 
+	// ValueFormat is the format of values, of keys only Format then. The zero value is Format, so
+	// values in F32 need keys in F32. I8 with values in I4 takes three quarters of the memory of I8.
+	ValueFormat Format
+
 	// ValuesInKeys says that the value of a token is the first ValueDim ≤ HeadDim channels of its
 	// key, as in multi-head latent attention (MLA). Only keys are kept, and where tokens are
-	// appended or read, v is the zero Tensor.
+	// appended or read, v is the zero Tensor. ValueFormat is 0 or Format.
 	ValuesInKeys bool
 }
 
 // Cache holds the keys and values of a batch of sequences that grow in step, token by token (a KV
 // cache), in the order that the kernels read: nothing is packed or transposed when attending.
 // Attending over a cache gives the bits of [Attend] on what [Cache.Read] returns: for F32 the
-// tokens themselves, for F16 and BF16 what they are rounded to. I8 has a definition of its own, see
-// docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the batch.
+// tokens themselves, for F16 and BF16 what they are rounded to. I8 and I4 have definitions of their
+// own, see docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the
+// batch.
 //
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
@@ -30,11 +35,11 @@ type CacheConfig struct {
 // room to new tokens. Positions count from the first token that was ever appended.
 //
 // All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
-// of 4, 2 or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
-// for I8 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
-// and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where
-// [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so
-// the garbage collector does not count it. Close gives it back; without Close, it goes back some
+// of 4, 2, 1 or ½ bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
+// for I8 and I4 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim
+// elements, and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only
+// where [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's,
+// so the garbage collector does not count it. Close gives it back; without Close, it goes back some
 // time after the cache has become unreachable.
 //
 // On Linux, NewCache asks for huge pages for 4 MiB and more: decoding takes about a tenth less time
@@ -60,7 +65,7 @@ type Cache struct {
 func NewCache(c CacheConfig) (*Cache, error) {
 	sizes := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
-	packed, err := openPacked("CacheConfig", c.Format, sizes[:],
+	packed, err := openPacked("CacheConfig", c.Format, c.ValueFormat, sizes[:],
 		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, blocksOf(c.Capacity), c.ValuesInKeys)
 	if err != nil {
 		return nil, err
@@ -164,7 +169,7 @@ func (c *Cache) Truncate(n int) error {
 // how many of the tokens exist; what the rest hold has no influence. If the cache has no room for
 // n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
 // room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
-// cache of I8, elements that are not finite are [ErrOption].
+// cache of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
 func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -195,8 +200,8 @@ func (c *Cache) Append(k, v Tensor) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
-// I8 integers times their scales, keys rotated back with the rounding errors of that. If these
-// tokens are not there, the error is [ErrLength].
+// I8 and I4 integers times their scales, and what was rotated is rotated back with the rounding
+// errors of that. If these tokens are not there, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -147,14 +147,11 @@ func TestLongDocuments(t *testing.T) {
 		r := random(t.Name())
 		pool := NewPool(3)
 		defer pool.Close()
-		for _, lens := range [][2][]int{{{1, 700, 3}, {20, 900, 2}}, {{2, 1}, {3 * Segment, 70}},
-			{{3, 0, 900}, {0, 3, 900}}} {
-			if few() {
-				lens[0][1] = min(lens[0][1], 90)
-			}
+		for _, lens := range [][2][]int{{{1, 200, 3}, {20, 700, 2}}, {{2, 1}, {3 * Segment, 70}},
+			{{3, 0, 300}, {0, 3, 300}}} {
 			lq, lk := sum(lens[0]), sum(lens[1])
 			for _, integers := range []bool{false, true} {
-				p := newProblem(r, normal, shape{1, 2, 2, lq, lk, 16, 24})
+				p := newProblem(r, normal, shape{1, 1, 2, lq, lk, 8, 12})
 				p.opt = Options{Documents: lens[0], KeyDocuments: lens[1], Causal: BottomRight,
 					Integers: integers}
 				want := p.solve(t, attendEach)
@@ -399,8 +396,8 @@ func TestDocumentsAreDivided(t *testing.T) {
 	var j, long job
 	j.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, j.plan.initDocuments(&j.call, &p.opt))
-	if j.schedule(4); j.units != 2*len(documents) {
-		t.Errorf("%d units, want one for each of %d documents and heads", j.units, 2*len(documents))
+	if j.schedule(4); j.units != len(documents) {
+		t.Errorf("%d units, want one for each of %d short documents", j.units, len(documents))
 	}
 	p.opt.Documents = []int{1000, 3000}
 	long.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)

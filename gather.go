@@ -54,10 +54,13 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 	for j := b.lo / together * together; j < b.hi; j += together {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
-			from[i] = token{p.packed.data[p.placeOf(c, position):][:p.packed.block], position % Block}
+			var place [1]int
+			p.findBlocks(c, position, place[:])
+			from[i] = token{p.packed.data[place[0]:][:p.packed.block], position % Block}
 		}
 		p.packed.copyTokens(to, j, &from)
 	}
+	w.levels.forget()
 }
 
 // together is how many tokens are copied at a time.
@@ -75,17 +78,14 @@ func (s *packedKV) copyTokens(block []byte, j int, from *[together]token) {
 	var x [together][]byte
 	for i := range from {
 		k, f := s.keys(from[i].block)
-		if x[i] = k; s.scaled {
+		if x[i] = k; s.k.scaled {
 			scales[j+i] = f[from[i].at]
 		}
 	}
-	switch s.bytes {
-	case 4:
-		copyLanes[uint32](keys, j, s.d, &x, from)
-	case 2:
+	if s.k.bits == 16 {
 		copyLanes[uint16](keys, j, s.d, &x, from)
-	default: // groups of four integers
-		copyLanes[uint32](keys, j, roundUp(s.d, s.group)/s.group, &x, from)
+	} else { // float32, or groups of four bytes
+		copyLanes[uint32](keys, j, s.k.bits*roundUp(s.d, s.k.whole)/32, &x, from)
 	}
 	if s.valuesInKeys {
 		return
@@ -93,17 +93,19 @@ func (s *packedKV) copyTokens(block []byte, j int, from *[together]token) {
 	values, scales := s.values(block)
 	for i := range from {
 		v, f := s.values(from[i].block)
-		if x[i] = v; s.scaled {
+		if x[i] = v; s.v.scaled {
 			scales[j+i] = f[from[i].at]
 		}
 	}
-	switch s.bytes {
-	case 4:
+	switch s.v.bits {
+	case 32:
 		copyColumns[uint32](values, j, s.cols, &x, from)
-	case 2:
+	case 16:
 		copyColumns[uint16](values, j, s.cols, &x, from)
-	default:
+	case 8:
 		copyGroups(values, j, s.cols, &x, from)
+	default:
+		copyCodes(values, j, s.cols, &x, from)
 	}
 }
 
@@ -151,12 +153,29 @@ func copyGroups(dst []byte, j, cols int, from *[together][]byte, at *[together]t
 	}
 }
 
+// copyCodes copies values whose columns are in groups of the codes of eight tokens.
+func copyCodes(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
+	const half = together / 2
+	lane := func(i int) (codes []byte, shift int) {
+		of := at[i].at
+		return from[i][of/8*half*cols+of%half:][:half*cols-half+1], of % 8 / half * 4
+	}
+	for i := range half {
+		lower, down := lane(i)
+		upper, up := lane(half + i)
+		to := dst[j/8*half*cols+i:]
+		for x := 0; x < len(lower); x += half {
+			to[x] = lower[x]>>down&15 | upper[x]>>up&15<<4
+		}
+	}
+}
+
 // gathered is the block that gatherIntegers makes.
 func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.block] }
 
 // What belongs to a pair of query and key is found by the key's position.
 
-// lookAtListMask is lookAtMask where rows have lists.
+// lookAtListMask takes keys out of seen that the mask hides where rows have lists.
 func (w *scratch) lookAtListMask(p *plan, c *chunk, b *part, seen []uint64) {
 	list := p.listOf(c)[b.first:][:b.hi]
 	for r := range seen {
@@ -185,15 +204,11 @@ func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 }
 
 // addListBias is addBias where rows have lists.
-func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int,
-	u float32) (every uint64) {
-	every = ^uint64(0)
+func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
 	for r := range t.rows {
 		bias := w.biasOf(p, c, c.row+t.row+r, first, t.lo, t.hi)
-		s := w.s[(at+r)*Block:][t.lo:t.hi]
-		every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+		addBias(w.s[(at+r)*Block:][t.lo:t.hi], bias, 1, 1, 0, t.hi-t.lo, u)
 	}
-	return every
 }
 
 // addListSlopes is addSlopes where rows have lists.

@@ -189,22 +189,23 @@ func TestListsOverCaches(t *testing.T) {
 		r := random(t.Name())
 		for range budget(300) {
 			anyTuning(t, r)
-			s, format := listShape(r), allFormats[r.IntN(len(allFormats))]
+			s, format := listShape(r), formatPairs[r.IntN(len(formatPairs))]
 			if r.IntN(8) == 0 {
 				s = shape{1, 1, 1 + r.IntN(140), 1 + r.IntN(2), 1 + r.IntN(4*Block), 64, 48}
 			}
 			p := finiteProblem(r, s)
 			if p.opt.Slopes = nil; r.IntN(2) == 0 && s.dv <= s.d {
+				format.values = format.keys
 				p.overKeys()
 			}
-			p.opt.Integers = format == I8 && r.IntN(2) == 0
+			p.opt.Integers = min(format.keys, format.values) >= I8 && r.IntN(2) == 0
 			c := ringOf(t, r, format, p.k, p.v)
 			p.withLists(r)
 			want := p.wantOfLists(t, c.First(), func(dst, q, k, v Tensor, opt *Options) error {
 				if k.L == 0 {
 					return Attend(dst, q, k, v, opt)
 				}
-				c, err := filledIn(format, k, v)
+				c, err := format.filled(k, v)
 				must(t, err)
 				return c.Attend(dst, q, opt)
 			})
@@ -220,10 +221,10 @@ func TestListsOverCaches(t *testing.T) {
 }
 
 // ringOf is a cache that has dropped some tokens, and most often given their room to others.
-func ringOf(t *testing.T, r *rand.Rand, format Format, k, v Tensor) *Cache {
+func ringOf(t *testing.T, r *rand.Rand, f formatPair, k, v Tensor) *Cache {
 	window, step := r.IntN(k.L+1), 1+r.IntN(Block)
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: window + step + Block, Format: format,
+		Capacity: window + step + Block, Format: f.keys, ValueFormat: f.values,
 		ValuesInKeys: latent(k, v)})
 	must(t, err)
 	for i := 0; i < k.L; i += step {
@@ -381,6 +382,10 @@ func TestListsErrors(t *testing.T) {
 		must(t, seq.Append(zeros(1, 2, 3+i, 8), zeros(1, 2, 3+i, 8)))
 	}
 	q, o := zeros(1, 4, 3, 8), zeros(1, 4, 3, 8)
+	apart := zeros(1, 2, 9, 8)
+	err = Attend(o, q, apart, apart, &Options{Keys: lists(1, 1, 3, 2), Documents: []int{3},
+		KeyDocuments: []int{9}})
+	mustFail(t, "Documents", err, ErrOption, "Keys are set with Documents, want one of them")
 	opt = &Options{QueryLens: []int{2, 1}, Keys: lists(1, 1, 3, 1, 2, 0, 3)}
 	must(t, AttendSequences(o, q, seqs, opt))
 	opt.Keys.Data[1] = 3 // the second sequence has one

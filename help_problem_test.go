@@ -29,9 +29,9 @@ type result struct{ o, lse, weights []float32 }
 func (p *problem) describe() string {
 	o := p.opt
 	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%v Offset=%d "+
-		"Window=%v Softcap=%v QueryLens=%v KeyLens=%v Documents=%v KeyDocuments=%v Integers=%v",
+		"Window=%v Softcap=%v QueryLens=%v KeyLens=%v Documents=%v KeyDocuments=%v",
 		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Window,
-		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments, o.Integers)
+		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
 		"Integers": o.Integers,

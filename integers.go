@@ -34,7 +34,11 @@ type intScratch struct {
 
 // fit makes the memory large enough for calls of a plan.
 func (w *intScratch) fit(p *plan, rows, scores int) {
-	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
+	together := p.headsPerChunk * p.chunkRows
+	if p.packed != nil && p.packed.k.format == I4 {
+		together = math.MaxInt // one row of codes waits for look-ups, not for memory
+	}
+	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
@@ -46,8 +50,10 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 // checkIntegers validates the option against the keys.
 func (p *plan) checkIntegers() error {
 	switch {
-	case p.packed != nil && p.packed.format != I8:
-		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
+	case p.packed != nil && p.packed.k.read != I8:
+		return fail(ErrOption, "Integers is true over keys in %v, want I8 or I4", p.packed.k.format)
+	case p.packed != nil && p.packed.v.read != I8:
+		return fail(ErrOption, "Integers is true over values in %v, want I8 or I4", p.packed.v.format)
 	case p.d >= maxInt8Dim:
 		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow",
 			p.d, maxInt8Dim)
@@ -123,14 +129,29 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	}
 }
 
-// scores are the products of rows of queries from one on with the first n packed keys.
+// scores are the products of rows of queries from one on with the first n packed keys, which are
+// integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
-	n int) {
-	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
+	n int, codes bool) {
+	if q := w.queries.from(row*roundUp(p.d, 4), row); codes {
+		scoreInt4(s, q, k, scales, rows, p.d, n)
+	} else {
+		scoreInt8(s, q, k, scales, rows, p.d, n)
+	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
 			fillNaN(s[r*Block:][:n])
 		}
+	}
+}
+
+// accumulate adds the values, integers or codes, that a tile's weights weigh.
+func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
+	layout *panelLayout, codes bool) {
+	if x := (integerRows{words: w.weights}); codes {
+		accumulateInt4(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+	} else {
+		accumulateInt8(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	}
 }
 
@@ -158,7 +179,7 @@ const maxKeptBytes = 8 << 20
 // fit makes the memory large enough for a call, and forgets the blocks of the call before.
 func (x *int8Blocks) fit(p *plan) {
 	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
-		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
+		x.format = newPackedKV(I8, I8, 1, p.d, p.dv, false)
 	}
 	n := 0
 	if p.chunksPerHead > 1 && !p.listed {

@@ -52,11 +52,16 @@ func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 //go:noescape
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 
-// addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
+// addBiasSIMD adds biases. It works like addBiasGeneric.
 //
 //go:noescape
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64)
+func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32)
+
+// maskBiasSIMD finds keys that a bias masks. It works like maskBiasGeneric.
+//
+//go:noescape
+func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
+	n int) (hides, adds bool)
 
 // maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
 //
@@ -109,6 +114,8 @@ func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows,
 		wide = t == I8 && tuned.ISA.Lanes16()
 	}
 	switch {
+	case t == I4:
+		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	case t == F16 && wide:
 		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	case t == F16:
@@ -142,6 +149,12 @@ func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride,
 func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
 	b *panelLayout)
 
+// accumulateI4AVX512 is accumulateI8AVX512 of codes, for up to codeRows rows.
+//
+//go:noescape
+func accumulateI4AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
 // rotateStep transforms the blocks of one row, at least 2 elements each. It works like
 // rotateGeneric.
 func rotateStep(x *float32, n, block int, factor float32) {
@@ -156,6 +169,67 @@ func rotateStep(x *float32, n, block int, factor float32) {
 //
 //go:noescape
 func rotateAVX512(x *float32, n, block int, factor float32)
+
+// lookUpStep looks up codes of checked operands, in one call.
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	if tuned.ISA.Lanes16() {
+		lookUpAVX512(dst, src, rows, vectors, row, step, upper, ahead)
+		return
+	}
+	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
+}
+
+// lookUpAVX512 is lookUpSIMD with vectors of 64 bytes.
+//
+//go:noescape
+func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
+
+// codeKernels: there are kernels of integers that look codes up in registers.
+const codeKernels = true
+
+// scoreInt4Step is scoreInt4 of checked operands, in one call.
+func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	if q.bytes != nil {
+		scoreInt4VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
+		return
+	}
+	scoreInt4SIMD(s, &q.words[0], k, scales, rows, qStride, b)
+}
+
+// accumulateInt4Step is accumulateInt4 of checked operands, in one call.
+func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	if tuned.DotProduct && tuned.ISA.Lanes16() {
+		accumulateInt4VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		return
+	}
+	accumulateInt4SIMD(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+// scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
+//
+//go:noescape
+func scoreInt4SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
+
+// accumulateInt4SIMD adds weighted values to the output. It works like accumulateInt4Generic.
+//
+//go:noescape
+func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout)
 
 // In integers.
 

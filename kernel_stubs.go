@@ -3,10 +3,10 @@
 package attn
 
 // Stubs of the kernels that each architecture's assembly has: their names end in SIMD. (On arm64
-// normalizeSIMD, addBiasSIMD and maskKeysSIMD are Go around kernels of one row.) Those of one
-// architecture are in its file, and names that end in Step there choose between kernels. Whoever
-// calls them has checked all lengths; pointers are to the first element and every count is at
-// least 1.
+// normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.) Those
+// of one architecture are in its file, and names that end in Step there choose between kernels.
+// Whoever calls them has checked all lengths; pointers are to the first element and every count is
+// at least 1.
 
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
 //
@@ -174,6 +174,17 @@ func largestSIMD(x *float32, n int) float32
 //
 //go:noescape
 func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
+
+// encodeSIMD makes codes of I4. It works like encodeGeneric of a scale that is not 0.
+//
+//go:noescape
+func encodeSIMD(dst *byte, x *float32, n int, scale float32)
+
+// lookUpSIMD makes levels of codes, of rows of vectors of 64 bytes, and prefetches what is some
+// bytes ahead of them. It works like lookUpGeneric.
+//
+//go:noescape
+func lookUpSIMD(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
 // scaleColumnsSIMD multiplies each column by a factor. It works like scaleColumnsGeneric.
 //

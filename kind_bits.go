@@ -12,15 +12,23 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, b.memory[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
+	keys, _ := p.packed.keys(b.memory[b.place:])
+	if p.packed.k.format == I4 {
+		keys = w.levelKeys(p.packed, keys, b.place)
+	}
+	layout := scoreLayout(p.packed.k.read, p.d, roundUp(b.hi, panel))
+	widen(p.packed.k.read, w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
+		format := p.packed.k.format
+		if format == I4 && c.rows > p.codeRows {
+			keys, format = w.levelKeys(p.packed, keys, b.place), I8
+		}
+		scoreTyped(format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
 		floatKind{}.score(w, p, c, b, t, at)
 	}
@@ -33,8 +41,8 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 func (w *scratch) layoutTyped(s *packedKV) {
 	l := &w.layout
 	l.cols, l.stride, l.panelStride = s.cols, panel, Block*panel
-	if s.group > 1 {
-		l.stride, l.panelStride = s.group*s.cols, s.group*panel
+	if s.v.group > 1 {
+		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	l.set(&tuned, true, false)
 }
@@ -46,8 +54,11 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
 	values, _ := p.packed.values(b.memory[b.place:])
+	if p.packed.v.format == I4 {
+		values = w.levelValues(p.packed, values, b.place)
+	}
 	from := p.packed.valueLayout(b.hi)
-	widen(p.packed.format, w.v, values, Block*panel, &from)
+	widen(p.packed.v.read, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
@@ -66,12 +77,17 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		return
 	}
 	values, _ := p.packed.values(b.memory[b.place:])
-	w.accumulateTyped(p, c, st, values, t, at)
+	format := p.packed.v.format
+	if format == I4 && c.rows > p.codeRows {
+		values, format = w.levelValues(p.packed, values, b.place), I8
+	}
+	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 
-// accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
-func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
+// accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
+	t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+	accumulateTyped(format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

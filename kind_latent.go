@@ -7,9 +7,9 @@ import "unsafe"
 // transposed: once for all rows of a chunk, or for few rows some channels at a time, which are read
 // at once and stay in the L1 cache.
 //
-// In I8 the integers of a key are those of its value, with the same scale. What is rotated must be
-// rotated back: the channels of values, and those behind, are rotated apart, and outputs, which are
-// sums of rotated values, are rotated back once a row, at the end.
+// In I8 and I4 the integers of a key are those of its value, with the same scale. What is rotated
+// must be rotated back: the channels of values, and those behind, are rotated apart, and outputs,
+// which are sums of rotated values, are rotated back once a row, at the end.
 type latentKind struct{}
 
 // few reports whether values are transposed as they are read, for rows that see all if equal.
@@ -32,15 +32,24 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	case widened:
 		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 	default:
-		keys, _ := p.packed.keys(b.memory[b.place:])
+		keys := w.latentKeys(p, b)
 		latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
 	}
+}
+
+// latentKeys is the keys of a part as they are transposed.
+func (w *scratch) latentKeys(p *plan, b *part) []byte {
+	keys, _ := p.packed.keys(b.memory[b.place:])
+	if p.packed.k.format == I4 {
+		keys = w.levelKeys(p.packed, keys, b.place)
+	}
+	return keys
 }
 
 // transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
-	if p.packed.bytes == 2 {
+	if p.packed.k.bytes == 2 {
 		transposeHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
 	} else {
 		transposeGroups(to, keys, p.d, channels, cols, n)
@@ -50,14 +59,14 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
-		keys, _ := p.packed.keys(b.memory[b.place:])
+		keys := w.latentKeys(p, b)
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
-		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)
+		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, false)
 	case !w.typed:
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)
+		w.accumulateTyped(p, c, st, p.packed.k.read, memoryOf(w.v), t, at)
 	}
 }
 
@@ -68,7 +77,7 @@ const fewBytes = 32 << 10
 func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, rows, n int,
 	overwrite bool) {
 	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
-	size, typed := p.packed.bytes, memoryOf(w.v)
+	size, typed := p.packed.k.bytes, memoryOf(w.v)
 	step := fewBytes / Block / size
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
@@ -88,7 +97,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			accumulateInt8(o, integerRows{words: w.ints.weights}, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
-			accumulateTyped(p.packed.format, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
+			accumulateTyped(p.packed.k.read, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
 		}
 	}
 }

@@ -197,9 +197,9 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !h.format.valid() && h.format <= firstBlockFormat:
+	case h.format > I8 && h.format <= firstBlockFormat:
 		return nil, fail(ErrFormat, "the file's Format is %d, want 0 to %d, or %d to %d of blocks",
-			int(h.format), len(formats)-1, firstBlockFormat+1, lastBlockFormat)
+			int(h.format), int(I8), firstBlockFormat+1, lastBlockFormat)
 	case h.valueFormat != h.format:
 		return nil, fail(ErrFormat, "the file's ValueFormat is %v, want %v as Format", h.valueFormat,
 			h.format)

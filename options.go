@@ -76,9 +76,9 @@ type Options struct {
 	LSE []float32
 	// Integers computes both products, queries by keys and weights by values, as exact sums of
 	// integers: those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must
-	// be of I8; keys and values in views are rounded to I8 on their way, so that the bits are those of
-	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
-	// pays.
+	// be of I8 or I4; keys and values in views are rounded to I8 on their way, so that the bits are
+	// those of an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says
+	// when it pays.
 	Integers bool
 	// Blocks [B or 1, H or 1, ⌈Lq/64⌉, ⌈Lk/64⌉]: a query sees keys of those blocks of 64 only whose
 	// element is true for its own block of 64. Blocks count from query 0 and from key 0. It means what
@@ -113,7 +113,7 @@ type Options struct {
 	// on taking those of the keys, and listed keys that these hide keep their places. Weights are
 	// [B, H, Lq, n] then. Only listed keys are read. Heads that share a list, and queries that do
 	// (Broadcast), read them together. A position that no key has is [ErrOption], and so is Keys
-	// with Blocks or Tree, in State.Update and in State.UpdateSequence. The zero View is none.
+	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
 	Keys View[int32]
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.

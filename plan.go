@@ -76,15 +76,15 @@ type schedule struct {
 	keyKind, valueKind kind
 
 	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
+	codeRows       int  // up to so many rows look codes of I4 up in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
-	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	looks       bool // pairs may be hidden: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
@@ -275,9 +275,13 @@ type part struct {
 	memory []byte // of a cache or store, or what was gathered of it, and
 	place  int    // where the block begins in that
 	equal  bool   // by position, every row of the chunk sees all of these keys
-	looked bool   // which of them rows see is in scratch.seen; then
-	every  bool   // whether all rows see the whole block,
-	trims  bool   // or some so few keys that tiles may have fewer
+	biased bool   // some scores have a bias
+
+	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
+	saw    uint8 // sawSome to sawAll, as look.go has them,
+	asks   bool  // but for a bias, which is to be looked at tile by tile;
+	partly bool  // so they may not see all of it
+	hides  bool  // the bias has hidden keys of some row
 }
 
 // tile is the rows that go through the kernels together, and the keys of the
@@ -317,14 +321,16 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
-// placeOf is where the block of a cache or store begins that has key j of the chunk's batch entry
-// and head.
-func (p *plan) placeOf(c *chunk, j int) int {
+// findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
+// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
+func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	table := p.table // stored in the chunk, it would make the caller's buffers escape
 	if c.table != nil {
 		table = c.table
 	}
-	return p.packed.offsetOf(table, c.b, c.kv, j)
+	for i := range at {
+		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	}
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over

@@ -65,10 +65,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
 		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
-		looks: p.mask.Data != nil || p.blocked.Data != nil,
+		looks: p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil,
 		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
-	p.pairwise = p.looks || p.bias.Data != nil
-	p.plain = !p.natural && !p.pairwise
+	p.plain = !p.natural && !p.looks
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
@@ -77,15 +76,20 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 		p.keyKind = kindIntegers
 	case p.packed == nil:
 		p.keyKind = kindViews
-	case p.packed.format == F32:
+	case p.packed.k.format == F32:
 		p.keyKind = kindPanels
 	default:
 		p.keyKind = kindBits
 	}
 	states := 2
-	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
+	p.valueKind = p.keyKind
+	switch {
+	case p.packed == nil:
+	case p.packed.valuesInKeys:
 		p.valueKind = kindLatent
 		states = 1 // of a segment: the second one has its turn after every 16 blocks
+	case p.keyKind == kindPanels && p.packed.v.format != F32:
+		p.valueKind = kindBits
 	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
@@ -212,11 +216,14 @@ func (p *plan) decideReads(t *tuning.Row) {
 		!(p.packed != nil && p.packed.rotates)
 	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
-		!(p.packed != nil && p.packed.scaled) && t.ISA.SIMD() &&
+	p.full = !p.natural && !p.integers &&
+		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
 		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
-	if p.keyKind == kindBits && !p.pairwise {
+	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows
+	}
+	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {
+		p.codeRows = rowsOfCodes(p.integers)
 	}
 	if p.listed {
 		return // what is gathered is in the cache, for few rows as for many
@@ -231,7 +238,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
 	case p.packed == nil || !p.plain: // one block after another
-	case p.keyKind != kindPanels:
+	case p.keyKind != kindPanels || p.valueKind == kindBits:
 		p.blocks, p.spanRows = Segment/Block, maxTypedRows
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
@@ -287,13 +294,13 @@ func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 // bytesOf is how much memory some keys and their values are: in float64, because with repeated
 // elements the product may overflow an int.
 func (p *plan) bytesOf(keys float64) float64 {
-	size, elements := 4, float64(p.d+p.dv)
-	if p.packed != nil {
-		if size = p.packed.bytes; p.packed.valuesInKeys {
-			elements = float64(p.d)
+	bits := 32 * float64(p.d+p.dv)
+	if s := p.packed; s != nil {
+		if bits = float64(s.k.bits) * float64(p.d); !s.valuesInKeys {
+			bits += float64(s.v.bits) * float64(p.dv)
 		}
 	}
-	return keys * float64(size) * elements
+	return keys * bits / 8
 }
 
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and

@@ -112,7 +112,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
-		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
+		"bias":            {func(p *plan) { p.bias.Data, p.natural = []float32{1}, true }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
 		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
 	} {
@@ -279,7 +279,7 @@ func TestScheduleCost(t *testing.T) {
 				}
 			}
 			flops := 2 * float64(pairs) * float64(s.kvh*s.group*(s.d+s.dv))
-			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(format.traits().bytes)
+			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(format.traits().bits) / 8
 			if want := tuned.Cost(flops, bytes); math.Abs(got-want) > 1e-9*want {
 				t.Errorf("%v, %+v, %+v: the cost is %v, want %v", format, s, opt, got, want)
 			}
@@ -323,7 +323,7 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 			p := newPlan(BHLD(make([]float32, 8*3*40), 1, 8, 3, 40), x.q, k, v, nil)
 			must(t, p.init(nil))
 			if layout == "cache" {
-				p.packed = new(newPackedKV(F32, 4, 24, 40, false))
+				p.packed = new(newPackedKV(F32, F32, 4, 24, 40, false))
 			}
 			p.decide(&tuned, 2)
 			shown, err := planOf(inspect.Call{B: 1, H: 8, KVH: 4, Lq: 3, Lk: 200, D: 24, Dv: 40,

@@ -5,29 +5,32 @@ import "sync"
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32 // queries of a chunk, gathered; over I8 rotated
-	total   state     // merged segments
-	part    state     // the segment at hand
-	tree    tree      // of segments before it, if there are several
-	units   units     // of the rows of the chunk at hand
-	alpha   []float32 // what softmax tells accumulate; x of merge
-	beta    []float32 // y of merge
-	natural []bool    // rows whose maxima are in natural units since sinks were merged
-	visible []uint64  // keys that the rows of s see
-	seen    []uint64  // keys that the rows of a chunk see of the block that was looked at
-	allowed []uint64  // and what a mask allows each query
-	known   []uint8   // what the rows of each chunk of a head see of each block, for all heads
-	unknown uint8     // what is looked at for a chunk alone
+	q       []float32   // queries of a chunk, gathered; over I8 rotated
+	total   state       // merged segments
+	part    state       // the segment at hand
+	tree    tree        // of segments before it, if there are several
+	units   units       // of the rows of the chunk at hand
+	alpha   []float32   // what softmax tells accumulate; x of merge
+	beta    []float32   // y of merge
+	natural []bool      // rows whose maxima are in natural units since sinks were merged
+	visible []uint64    // keys that the rows of s see
+	seen    []uint64    // keys that the rows of a chunk see of the block that was looked at
+	allowed []uint64    // what a bias allows each query
+	ahead   []maskAhead // and a mask in the blocks at hand
+	known   []uint8     // what the rows of each chunk of a head see of each block, for all heads
+	unknown uint8       // what is looked at for a chunk alone
 
 	knownEntry int           // the batch entry of what is known, −1 if there is none
 	queue      prefetchQueue // memory to prefetch
 	pointer    uintptr       // of the keys at hand, for prefetching page by page
 	next       chunk         // the chunk after the one at hand; no rows if there is none
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
+	beside     []prefixRows  // those of them whose rows go through a block together
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
+	levels     levelScratch  // of a block in I4
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
 	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
@@ -58,9 +61,12 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
+	for i := range w.ahead {
+		w.ahead[i].blocks = 0
+	}
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.keyKind != kindPanels || p.valueKind == kindLatent, ints: p.integers}
+		packs: p.keyKind != kindPanels || p.valueKind != kindPanels, ints: p.integers}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
@@ -74,6 +80,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if s := p.packed; s != nil && (s.k.format == I4 || s.v.format == I4) {
+		w.levels.fit(s)
 	}
 	if p.parents != nil {
 		w.ancestors.fit(p)
@@ -152,5 +161,7 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 		b.memory = rawBytes(w.gathered.block)
 		return
 	}
-	b.memory, b.place = p.packed.data, p.placeOf(c, b.first)
+	var place [1]int
+	p.findBlocks(c, b.first, place[:])
+	b.memory, b.place = p.packed.data, place[0]
 }

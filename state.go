@@ -16,7 +16,7 @@ import (
 //     segments from the first key of the whole, at a multiple of a power of two that is at least
 //     its length: for example parts of 4 segments each, with a last one of up to 4;
 //   - all Updates have their scores in the same unit, see [State.Update], and are over values that
-//     are rotated, as those of a [Store] of I8 with ValuesInKeys are, or none is.
+//     are rotated, as those of a [Store] are in I4, and in I8 with ValuesInKeys, or none is.
 //
 // Otherwise it is the same sum in another order, with rounding errors of the same size. (And where
 // a sum overflows, or a score of −Inf meets a value that is NaN or infinite, it may be NaN in one

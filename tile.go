@@ -15,7 +15,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	operand.Reads(k, Block*d)
 	w.layout.reads(v)
-	if b.looked && !b.every { // parts alike in size, instead of a small rest
+	if b.partly { // parts alike in size, instead of a small rest
 		parts := (rows + maxTileRows - 1) / maxTileRows
 		n = roundUp((rows+parts-1)/parts, splitRows)
 	}
@@ -47,7 +47,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b, t, at)
-	scaled := p.integers || p.packed != nil && p.packed.scaled
+	scaled := p.integers || p.packed != nil && p.packed.v.scaled
 	if every && !scaled && !w.typed {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
@@ -103,9 +103,7 @@ func clearMasked(m, o []float32, rows, stride int) {
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	for i := range s.blocks {
-		places[i] = p.placeOf(c, s.first+i*Block)
-	}
+	p.findBlocks(c, s.first, places[:s.blocks])
 	b := part{hi: Block, equal: true, memory: p.packed.data}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
@@ -152,10 +150,14 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	rows, layout := c.rows, &w.layout
 	layout.keys = b.hi
 	block := p.packed.data[b.place:][:p.packed.block]
-	keys, keyScales := p.packed.split(block[:p.packed.keyBytes])
+	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
+	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
+	if keyFormat == I4 && rows > p.codeRows {
+		keys, keyFormat = w.levelKeys(p.packed, keys, b.place), I8
+	}
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
-		values, valueScales = p.packed.split(block[p.packed.keyBytes:])
+		values, valueScales = p.packed.v.split(block[p.packed.keyBytes:])
 	}
 	switch p.keyKind {
 	case kindPanels:
@@ -164,22 +166,24 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
-		scoreTyped(p.packed.format, w.s, q, keys, rows, p.d, b.hi)
+		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
 		if keyScales != nil {
 			scaleColumns(w.s, keyScales, rows, Block, b.hi)
 		}
 	case kindIntegers:
-		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi)
+		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
 	}
 	masked = w.weigh(p, st, valueScales, visible, c.at, rows, 0, 0, b.hi)
+	if p.valueKind != kindLatent && valueFormat == I4 && rows > p.codeRows {
+		values, valueFormat = w.levelValues(p.packed, values, b.place), I8
+	}
 	switch p.valueKind {
 	case kindPanels:
 		accumulate(o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block, layout)
 	case kindBits:
-		accumulateTyped(p.packed.format, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
+		accumulateTyped(valueFormat, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
 	case kindIntegers:
-		accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows,
-			p.oStride, Block, 1, layout)
+		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
 	case kindLatent:
 		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.overwrite)
 	}

@@ -27,6 +27,8 @@ func (p *plan) initLists(opt *Options) error {
 	switch {
 	case !opt.Blocks.none():
 		return fail(ErrOption, "Keys are set with Blocks, want one of them")
+	case opt.Documents != nil || opt.KeyDocuments != nil:
+		return fail(ErrOption, "Keys are set with Documents, want one of them")
 	case p.parents != nil:
 		return fail(ErrOption, "Keys are set with Tree, want one of them")
 	case p.empty():

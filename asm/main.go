@@ -44,6 +44,7 @@ func assembly(folder string) ([]byte, error) {
 	p.softcap()
 	p.alibi()
 	p.addBias()
+	p.maskBias()
 	p.maskBits()
 	p.weights()
 	p.allFinite()
@@ -69,6 +70,8 @@ func assembly(folder string) ([]byte, error) {
 	p.accumulateInt8()
 	p.weightsInt8()
 	p.blockKernels()
+	p.encode()
+	p.lookUp()
 	p.constantTable()
 	return p.Bytes(), nil
 }

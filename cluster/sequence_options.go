@@ -39,8 +39,9 @@ func (c *attendCall) checkOptions() error {
 		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
 	case !none(&o.Weights):
 		return fail(attn.ErrUnsupported, "Weights is set, want the zero View: weights do not travel")
-	case o.Integers && c.shape.format != attn.I8:
-		return fail(attn.ErrOption, "Integers is set over a sequence of %v, want I8", c.shape.format)
+	case o.Integers && !c.shape.integers():
+		return fail(attn.ErrOption, "Integers is set over keys in %v and values in %v, want I8 or I4",
+			c.shape.format, c.shape.valueFormat)
 	case o.Causal < attn.Full || o.Causal > attn.BottomRight:
 		return fail(attn.ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", o.Causal)
 	case o.Causal == attn.BottomRight && o.Offset != 0:

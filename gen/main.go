@@ -25,6 +25,7 @@ func main() {
 		"kernel_typed_amd64.s":  func() ([]byte, error) { return assembly(typedKernels) },
 		"kernel_int8_amd64.s":   func() ([]byte, error) { return assembly(int8Kernels) },
 		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
+		"kernel_int4_amd64.s":   func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 
@@ -85,6 +86,7 @@ var twins = map[string]string{
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",
+	"accumulateI4":      "accumulateTypedGeneric",
 	"widenF16":          "widenGeneric",
 	"widenBF16":         "widenGeneric",
 	"widenI8":           "widenGeneric",
@@ -140,6 +142,7 @@ func ordinaryKernels() {
 	softcapKernel()
 	alibiKernel()
 	addBiasKernel()
+	maskBiasKernel()
 	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()

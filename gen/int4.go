@@ -1,0 +1,240 @@
+package main
+
+import (
+	"math"
+	"slices"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Codes of four bits (kernel_int4.go of the package): numbers become codes, and codes the levels
+// that kernels of I8 read.
+
+// int4Kernels emits everything about codes.
+func int4Kernels() {
+	encodeKernel()
+	lookUpKernel("lookUpSIMD", YMM, vector)
+	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
+	typedAccumulateKernel("accumulateI4AVX512", typedI4, true)
+	int4Kernel("scoreInt4SIMD", int4AVX2, scoreInt8)
+	int4Kernel("accumulateInt4SIMD", int4AVX2, accumulateInt8)
+	int4Kernel("scoreInt4VNNIAVX512", int4VNNI, scoreInt8)
+	int4Kernel("accumulateInt4VNNIAVX512", int4VNNI, accumulateInt8)
+}
+
+// Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
+var (
+	int4AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
+	int4VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+		{1, 4, sizesTo(1, 4), 4}}}
+)
+
+// int4Codes is what a kernel needs that looks codes up.
+type int4Codes struct {
+	table  reg.VecPhysical
+	halves Op
+	upper  bool // the group at hand is that of the upper halves
+}
+
+func int4Kernel(name string, set int8Set, operation int8Operation) {
+	p := newInt8Program(set, operation)
+	p.codes = &int4Codes{table: p.lastRegister()}
+	if p.wide {
+		p.codes.halves = p.lastRegister()
+	} else { // too few registers
+		p.codes.halves = words("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
+	}
+	p.kernel(name)
+}
+
+// lastRegister takes a register from those that tiles have.
+func (p *int8Program) lastRegister() reg.VecPhysical {
+	last := len(p.regs) - 1
+	x := p.regs[last]
+	p.regs = p.regs[:last]
+	return x
+}
+
+// load loads the levels, with 128 added where they meet rows of bytes.
+func (c *int4Codes) load(p *int8Program) {
+	name, of := "int4Levels", int4Levels
+	if p.bytes {
+		name, of = "int4Unsigned", nil
+		for _, e := range int4Levels {
+			of = append(of, e^0x80808080)
+		}
+	}
+	if p.wide {
+		VBROADCASTI32X4(words(name, of...), c.table)
+		VPBROADCASTD(u32(int4Halves), c.halves)
+	} else {
+		VBROADCASTI128(words(name, of...), c.table)
+	}
+}
+
+// lookUp loads a vector of codes and leaves the levels of one half.
+func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
+	switch {
+	case p.wide && c.upper:
+		VPSRLW(Imm(4), from, to)
+		VPANDD(to, c.halves, to)
+	case p.wide:
+		VPANDD(from, c.halves, to)
+	default:
+		VMOVDQU(from, to)
+		if c.upper {
+			VPSRLW(Imm(4), to, to)
+		}
+		VPAND(c.halves, to, to)
+	}
+	VPSHUFB(to, c.table, to)
+}
+
+// pairsOfGroups multiplies the groups of lower and upper halves in turn: p.steps of them, of which
+// the last one may be alone.
+func (p *int8Program) pairsOfGroups(r int, loop string) {
+	last, end := loop+"Last", loop+"End"
+	SHRQ(Imm(1), count)
+	JE(LabelRef(last))
+	Label(loop)
+	if p.prefetches {
+		p.prefetch()
+	}
+	for _, p.codes.upper = range []bool{false, true} {
+		p.step(r)
+	}
+	p.nextGroups(r, 2)
+	DECQ(count)
+	JNE(LabelRef(loop))
+	Label(last)
+	p.codes.upper = false
+	TESTQ(U32(1), p.steps)
+	JE(LabelRef(end))
+	p.step(r)
+	Label(end)
+}
+
+// int4Levels are the levels of the codes, four bytes a word.
+var int4Levels = []uint32{0x281c1005, 0x75594536, 0xd8e4f0fb, 0x8ba7bbca}
+
+// int4Halves has ones in the lower halves of bytes.
+const int4Halves = 0x0f0f0f0f
+
+// int4Bounds are where magnitudes are rounded to the next level.
+var int4Bounds = []float32{10.5, 22, 34, 47, 61.5, 79, 103}
+
+// typedI4 looks codes up in a table of float32, of which a register has 16.
+var typedI4 = typedFormat{bytes: 1, grouped: true, codes: true, keep: keepLevels, widen: widenI4}
+
+func keepLevels(t *typedProgram) {
+	t.constants = 1
+	var table []uint32
+	for _, e := range int4Levels {
+		for i := range 4 {
+			table = append(table, math.Float32bits(float32(int8(e>>(8*i)))))
+		}
+	}
+	VMOVUPS(words("int4Floats", table...), t.regs[len(t.regs)-1])
+}
+
+// widenI4 takes the code of step u of eight: VPERMPS looks at the lowest four bits.
+func widenI4(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
+	if u == 0 {
+		VMOVDQU32(m, to[0])
+	} else {
+		VPSRLD(Imm(uint64(u%4*8+u/4*4)), m, to[0])
+	}
+	VPERMPS(t.regs[len(t.regs)-1], to[0], to[0])
+}
+
+// encodeKernel counts the bounds that a magnitude reaches, and puts its sign above.
+func encodeKernel() {
+	TEXT("encodeSIMD", noSplit, "func(dst *byte, x *float32, n int, scale float32)")
+	dst, x, n, scale := param("dst"), param("x"), param("n"), broadcastParam("scale")
+	lowest, join, abs, most := YMM(), YMM(), constant(u32(bitsAbs)), len(int4Bounds)
+	bytesOf32(lowest, join)
+	bounds := vectors(most)
+	for i, e := range int4Bounds {
+		VBROADCASTSS(u32(math.Float32bits(e)), bounds[i])
+	}
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, code, above := YMM(), YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		VDIVPS(scale, v, v)
+		VPSRLD(Imm(31), v, code)
+		VPSLLD(Imm(3), code, code)
+		VANDPS(abs, v, v)
+		for _, bound := range bounds {
+			VCMPPS(Imm(atLeast), bound, v, above)
+			VPSUBD(above, code, code)
+		}
+		VPSHUFB(lowest, code, code)
+		VPERMD(code, join, code)
+		if mask == nil {
+			VMOVQ(code.AsX(), Mem{Base: dst})
+			return
+		}
+		storeRest(code.AsX(), dst, n, 1)
+	}, func() {
+		ADDQ(imm(vector), x)
+		ADDQ(imm(lanes), dst)
+	})
+	finish()
+}
+
+const atLeast = 13 // of VCMPPS: GE, ordered
+
+// lookUpKernel looks up the lower and the upper halves of 64 bytes at a time.
+func lookUpKernel(name string, register func() reg.VecVirtual, size int) {
+	TEXT(name, noSplit, "func(dst, src *byte, rows, vectors, row, step, upper, ahead int)")
+	dst, src, rows, row, step := param("dst"), param("src"), param("rows"), param("row"),
+		param("step")
+	upper, ahead := param("upper"), param("ahead")
+	table, halves := register(), register()
+	if size == avx512Vector {
+		VBROADCASTI32X4(words("int4Levels", int4Levels...), table)
+	} else {
+		VBROADCASTI128(words("int4Levels", int4Levels...), table)
+	}
+	VPBROADCASTD(u32(int4Halves), halves)
+	ADDQ(src, ahead)
+	Label("row")
+	left, at := param("vectors"), GP64()
+	MOVQ(dst, at)
+	Label("vector")
+	PREFETCHT0(Mem{Base: ahead})
+	for i := 0; i < 64; i += size {
+		lower, higher := register(), register()
+		if size == avx512Vector {
+			VMOVDQU32(Mem{Base: src}, higher)
+			VPANDD(halves, higher, lower)
+			VPSRLW(Imm(4), higher, higher)
+			VPANDD(halves, higher, higher)
+		} else {
+			VMOVDQU(Mem{Base: src, Disp: i}, higher)
+			VPAND(halves, higher, lower)
+			VPSRLW(Imm(4), higher, higher)
+			VPAND(halves, higher, higher)
+		}
+		VPSHUFB(lower, table, lower)
+		VPSHUFB(higher, table, higher)
+		if size == avx512Vector {
+			VMOVDQU32(lower, Mem{Base: at})
+			VMOVDQU32(higher, Mem{Base: at, Index: upper, Scale: 1})
+		} else {
+			VMOVDQU(lower, Mem{Base: at, Disp: i})
+			VMOVDQU(higher, Mem{Base: at, Disp: i, Index: upper, Scale: 1})
+		}
+	}
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(64), ahead)
+	ADDQ(step, at)
+	DECQ(left)
+	JNE(LabelRef("vector"))
+	ADDQ(row, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}

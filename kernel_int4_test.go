@@ -1,0 +1,170 @@
+package attn
+
+import (
+	"math"
+	"testing"
+)
+
+// int4KernelTests has every kernel of kernel_int4.go.
+var int4KernelTests = []kernelTest{
+	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) { c.encode(n[0]) }},
+	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
+		func(c *trial, n []int) { c.lookUp(n[0], n[1]) }},
+	{"scoreInt4",
+		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000),
+			size("keys", 1, Block, Block)},
+		func(c *trial, n []int) { c.scoreInt4(n[0], n[1], n[2]) }},
+	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
+		{"cols", panel, 19 * panel, 99 * panel, panel}},
+		func(c *trial, n []int) { c.accumulateInt4(n[0], n[1], n[2]) }},
+	{"accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
+		{"cols", panel, 19 * panel, 99 * panel, panel}},
+		func(c *trial, n []int) { c.accumulateI4(n[0], n[1], n[2]) }},
+}
+
+func (c *trial) accumulateI4(rows, keys, cols int) {
+	if rowsOfCodes(false) == 0 {
+		return // nobody calls it
+	}
+	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
+		overwrite: c.IntN(2) == 0}
+	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
+	got, want := c.output((rows-1)*oStride + cols)
+	p := c.factors((rows-1)*pStride + keys)
+	var alpha []float32
+	if c.IntN(2) == 0 {
+		alpha = c.factors(rows)
+	}
+	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
+	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
+}
+
+func (c *trial) scoreInt4(rows, d, keys int) {
+	c.anyIntegers()
+	cols := roundUp(keys, panel)
+	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
+	b := scoreLayout(I4, d, cols)
+	scales := c.factors(cols)
+	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
+	if !tuned.ISA.Integers() {
+		q = integerRows{words: words}
+	}
+	s, sWant := c.output((rows-1)*Block + cols)
+	scoreInt4(s, q, k, scales, rows, d, keys)
+	scoreInt4Generic(sWant, words, k, scales, rows, &b)
+}
+
+func (c *trial) accumulateInt4(rows, keys, cols int) {
+	c.anyIntegers()
+	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
+		overwrite: c.IntN(2) == 0}
+	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
+	got, want := c.output((rows-1)*oStride + cols)
+	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	alpha := c.factors(rows)
+	accumulateInt4(got, integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
+}
+
+// encode also has numbers at the bounds between levels.
+func (c *trial) encode(n int) {
+	scale := []float32{1, 0.37, 1e-40, 1e30, 0}[c.IntN(5)]
+	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	for i := range write {
+		t := levelBounds[c.IntN(len(levelBounds))]
+		switch c.IntN(4) {
+		case 0:
+			t = math.Nextafter32(t, 0)
+		case 1:
+			t = 127 * c.Float32()
+		}
+		write[i] = float32(math.Copysign(float64(float32(t*scale)), float64(c.IntN(2))-0.5))
+	}
+	dst, want := c.outputOf((n+3)/4, normal)
+	encode(bytesIn(dst)[:n], x, scale)
+	encodeGeneric(bytesIn(want)[:n], x, scale)
+}
+
+// lookUp has the layouts of keys and of values.
+func (c *trial) lookUp(rows, vectors int) {
+	src := c.typedInput(I8, 64*rows*vectors)
+	l := levelLayout{rows: rows, vectors: vectors, row: 128 * vectors, step: 128, upper: 64}
+	switch c.IntN(3) {
+	case 0: // keys of an odd number of groups
+		l.row -= 64
+	case 1:
+		l.step, l.upper = 64, 64*vectors
+	}
+	last := (rows-1)*l.row + (vectors-1)*l.step + l.upper + 64
+	dst, want := c.outputOf(last/4, normal)
+	lookUp(bytesIn(dst), src, &l)
+	lookUpGeneric(bytesIn(want), src, &l)
+}
+
+// Kernels of codes give the bits of the generic code, and touch nothing outside their operands.
+func TestInt4KernelsEqualGeneric(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for i := range int4KernelTests {
+			k := &int4KernelTests[i]
+			t.Run(k.name, func(t *testing.T) {
+				c := newTrial(t, random(k.name))
+				k.sweep(t, c)
+				k.large(t, c)
+			})
+		}
+	})
+}
+
+func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
+func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }
+
+func FuzzScoreInt4(f *testing.F)      { fuzzKernel(f, "scoreInt4") }
+func FuzzAccumulateI4(f *testing.F)   { fuzzKernel(f, "accumulateI4") }
+func FuzzAccumulateInt4(f *testing.F) { fuzzKernel(f, "accumulateInt4") }
+
+// A code says the level whose bounds a number is between, of its sign.
+func TestCodes(t *testing.T) {
+	for i := range 4 * 127 * 64 {
+		x := float32(i-2*127*64) / 128
+		want := math.Copysign(nearestLevel(math.Abs(float64(x))), float64(x))
+		if got := levels[codeOf(x)]; float64(got) != want {
+			t.Fatalf("the level of %v is %v, want %v", x, got, want)
+		}
+	}
+	if code := codeOf(float32(math.Copysign(0, -1))); levels[code] != -5 {
+		t.Errorf("the level of -0 is %v, want -5", levels[code])
+	}
+}
+
+// Groups of eight codes become four bytes, and one by one they are where they are looked up.
+func TestCodesFold(t *testing.T) {
+	r := random("codes")
+	codes, folded := make([]byte, 48), make([]byte, 24)
+	for i := range codes {
+		codes[i] = byte(r.IntN(16))
+	}
+	foldCodes(folded, codes)
+	b := panelLayout{stride: 4}
+	for i, want := range codes {
+		at := placeOf(I4, &b, i, 0)
+		if got := codeAt(folded, at); got != want {
+			t.Errorf("code %d is %d, want %d", i, got, want)
+		}
+		setCode(folded, at, 0)
+	}
+	for i, e := range folded {
+		if e != 0 {
+			t.Errorf("byte %d is %d, want 0", i, e)
+		}
+	}
+	putCodes(folded, codes[:24], false)
+	putCodes(folded, codes[24:], true)
+	for i := range folded {
+		got, want := [2]byte{codeAt(folded, 2*i), codeAt(folded, 2*i+1)}, [2]byte{codes[i], codes[24+i]}
+		if got != want {
+			t.Errorf("byte %d has codes %d, want %d", i, got, want)
+		}
+	}
+}
