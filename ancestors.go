@@ -150,8 +150,8 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
 		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], int(tree[i].depth)
 		alibi(s[t.lo:before], slope, b.first+t.lo-first-depth)
 		seen := lowBits(t.hi) &^ lowBits(before)
-		if b.looked && !b.every {
-			seen &= w.seen[t.row+r]
+		if b.partly {
+			seen &= w.seen[c.at+t.row+r]
 		}
 		for seen != 0 {
 			lo := bits.TrailingZeros64(seen)

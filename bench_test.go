@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -501,35 +502,9 @@ func BenchmarkLook(b *testing.B) {
 		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: m}),
 			run(p.q, p.k, p.v, dst, &Options{KeyLens: []int{256}}))
 	})
-	p = newProblem(r, normal, shape{1, 8, 1, 1024, 1024, d, d})
-	mask := func(see func(i, j int) bool) Mask {
-		m := BHLD(make([]bool, 1024*1024), 1, 1, 1024, 1024)
-		for i := range 1024 {
-			for j := range 1024 {
-				m.Data[i*1024+j] = see(i, j)
-			}
-		}
-		return m
+	for _, n := range []int{1024, 4096} {
+		lookAtPatterns(b, r, n)
 	}
-	whole := run(p.q, p.k, p.v, dst, nil)
-	for name, see := range map[string]func(i, j int) bool{
-		"all false, over no mask":            func(i, j int) bool { return false },
-		"all true, over no mask":             func(i, j int) bool { return true },
-		"16 documents by Mask, over no mask": func(i, j int) bool { return i/64 == j/64 },
-		"16 ragged documents, over no mask":  func(i, j int) bool { return (i+7)/65 == (j+7)/65 },
-		"half of the pairs, over no mask":    func(i, j int) bool { return r.IntN(2) == 0 },
-	} {
-		m := mask(see)
-		b.Run(name, func(b *testing.B) { ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: m}), whole) })
-	}
-	b.Run("64 keys by KeyLens, over no mask", func(b *testing.B) {
-		ratio(b, run(p.q, p.k, p.v, dst, &Options{KeyLens: []int{64}}), whole)
-	})
-	causal := mask(func(i, j int) bool { return j <= i })
-	b.Run("causal by Mask, over Causal", func(b *testing.B) {
-		ratio(b, run(p.q, p.k, p.v, dst, &Options{Mask: causal}),
-			run(p.q, p.k, p.v, dst, &Options{Causal: TopLeft}))
-	})
 	long := newProblem(r, normal, shape{1, 1, 1, 8192, 8192, d, d})
 	out := zeros(1, 1, 8192, d)
 	blocks := BHLD(make([]bool, 128*128), 1, 1, 128, 128)
@@ -553,6 +528,47 @@ func BenchmarkLook(b *testing.B) {
 	b.Run("decoding with one block of 64, over KeyLens", func(b *testing.B) {
 		ratio(b, func() error { return c.Attend(one, token.q, &Options{Mask: m}) },
 			func() error { return c64.Attend(one, token.q, &Options{KeyLens: []int{64}}) })
+	})
+}
+
+// lookAtPatterns measures masks of n queries and keys, and biases that say the same.
+func lookAtPatterns(b *testing.B, r *rand.Rand, n int) {
+	const heads = 8
+	p := newProblem(r, normal, shape{1, heads, 1, n, n, 64, 64})
+	dst := zeros(1, heads, n, 64)
+	run := func(opt *Options) func() error {
+		return func() error { return Attend(dst, p.q, p.k, p.v, opt) }
+	}
+	whole := run(nil)
+	for _, c := range []struct {
+		name string
+		over func() error
+		see  func(i, j int) bool
+	}{
+		{"all false, over no mask", whole, func(i, j int) bool { return false }},
+		{"all true, over no mask", whole, func(i, j int) bool { return true }},
+		{"16 documents, over no mask", whole, func(i, j int) bool { return i/(n/16) == j/(n/16) }},
+		{"16 ragged documents, over no mask", whole,
+			func(i, j int) bool { return (i+7)/(n/16+1) == (j+7)/(n/16+1) }},
+		{"half of the pairs, over no mask", whole, func(i, j int) bool { return r.IntN(2) == 0 }},
+		{"causal, over Causal", run(&Options{Causal: TopLeft}),
+			func(i, j int) bool { return j <= i }},
+	} {
+		mask, bias := BHLD(make([]bool, n*n), 1, 1, n, n), zeros(1, 1, n, n)
+		for at := range mask.Data {
+			if mask.Data[at] = c.see(at/n, at%n); !mask.Data[at] {
+				bias.Data[at] = negInf
+			}
+		}
+		b.Run(fmt.Sprintf("%d: %s", n, c.name), func(b *testing.B) {
+			ratio(b, run(&Options{Mask: mask}), c.over)
+		})
+		b.Run(fmt.Sprintf("%d: Bias, %s", n, c.name), func(b *testing.B) {
+			ratio(b, run(&Options{Bias: bias}), c.over)
+		})
+	}
+	b.Run(fmt.Sprintf("%d: 16th of the keys by KeyLens, over no mask", n), func(b *testing.B) {
+		ratio(b, run(&Options{KeyLens: []int{n / 16}}), whole)
 	})
 }
 
@@ -589,5 +605,42 @@ func BenchmarkTree(b *testing.B) {
 			})
 		}
 		must(b, cache.Close())
+	}
+}
+
+// BenchmarkLists compares one query of 128 heads over 2048 of 131072 latent tokens with a call over
+// 2048 tokens that lie together, in turns: the ratio of their times.
+func BenchmarkLists(b *testing.B) {
+	const heads, keys, listed, d, dv = 128, 131072, 2048, 576, 512
+	r := random("lists")
+	q, dst := tensor(r, normal, 1, heads, 1, d), zeros(1, heads, 1, dv)
+	list := make([]int32, listed)
+	for i, j := range r.Perm(keys)[:listed] {
+		list[i] = int32(j)
+	}
+	slices.Sort(list)
+	tokens := tensor(r, normal, 1, 1, listed, d)
+	for _, format := range []Format{BF16, I8} {
+		config := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: dv, Capacity: keys,
+			Format: format, ValuesInKeys: true}
+		scattered, err := NewCache(config)
+		must(b, err)
+		for range keys / listed {
+			must(b, scattered.Append(tokens, Tensor{}))
+		}
+		config.Capacity = listed
+		side, err := NewCache(config)
+		must(b, err)
+		must(b, side.Append(tokens, Tensor{}))
+		for _, integers := range []bool{false, true}[:1+zeroIf(format != I8)] {
+			b.Run(fmt.Sprintf("%v, integers %t", format, integers), func(b *testing.B) {
+				ratio(b, func() error {
+					return scattered.Attend(dst, q, &Options{Integers: integers,
+						Keys: BHLD(list, 1, 1, 1, listed)})
+				}, func() error { return side.Attend(dst, q, &Options{Integers: integers}) })
+			})
+		}
+		must(b, scattered.Close())
+		must(b, side.Close())
 	}
 }

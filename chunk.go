@@ -220,16 +220,15 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	w.queue.clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); b.looked && !b.every {
-			w.trim(b, &t)
+		if b.tile(p, c, row, &t); b.partly {
+			w.see(p, c, b, &t)
 		}
 		if t.lo == t.hi {
 			continue
 		}
 		w.score(p, c, b, &t, 0)
-		if full := w.optionScores(p, c, b, &t, 0); full || p.bias.Data == nil {
-			w.visibleKeys(p, c, b, &t, 0) // writing weights asks for each key
-		}
+		w.optionScores(p, c, b, &t, 0)
+		w.visibleKeys(p, c, b, &t, 0) // writing weights asks for each key
 		if p.sinks != nil {
 			w.naturalScores(p, c, &t)
 		}
@@ -331,6 +330,7 @@ func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
 
 // addTogether adds keys [lo, hi), whole blocks that all rows see, to the states of all sequences.
 func (w *scratch) addTogether(p *plan, group []prefixRows, st *state, lo, hi int) {
+	w.beside = group
 	all := group[0].chunk
 	all.rows, all.apart = 0, true
 	all.lo, all.hi, all.allLo, all.allHi = lo, hi, lo, hi

@@ -396,8 +396,8 @@ func TestDocumentsAreDivided(t *testing.T) {
 	var j, long job
 	j.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, j.plan.initDocuments(&j.call, &p.opt))
-	if j.schedule(4); j.units != 2*len(documents) {
-		t.Errorf("%d units, want one for each of %d documents and heads", j.units, 2*len(documents))
+	if j.schedule(4); j.units != len(documents) {
+		t.Errorf("%d units, want one for each of %d short documents", j.units, len(documents))
 	}
 	p.opt.Documents = []int{1000, 3000}
 	long.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)

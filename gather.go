@@ -175,7 +175,7 @@ func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.b
 
 // What belongs to a pair of query and key is found by the key's position.
 
-// lookAtListMask is lookAtMask where rows have lists.
+// lookAtListMask takes keys out of seen that the mask hides where rows have lists.
 func (w *scratch) lookAtListMask(p *plan, c *chunk, b *part, seen []uint64) {
 	list := p.listOf(c)[b.first:][:b.hi]
 	for r := range seen {
@@ -204,15 +204,11 @@ func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 }
 
 // addListBias is addBias where rows have lists.
-func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int,
-	u float32) (every uint64) {
-	every = ^uint64(0)
+func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
 	for r := range t.rows {
 		bias := w.biasOf(p, c, c.row+t.row+r, first, t.lo, t.hi)
-		s := w.s[(at+r)*Block:][t.lo:t.hi]
-		every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+		addBias(w.s[(at+r)*Block:][t.lo:t.hi], bias, 1, 1, 0, t.hi-t.lo, u)
 	}
-	return every
 }
 
 // addListSlopes is addSlopes where rows have lists.

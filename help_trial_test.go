@@ -199,6 +199,20 @@ func (c *trial) inputOf(n int, kind distribution) []float32 {
 	return read
 }
 
+// inputBias is input with many elements that mean something of their own: zeros and −Inf.
+func (c *trial) inputBias(n int) []float32 {
+	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	c.fill(c.kind, write)
+	special := []float32{0, float32(math.Copysign(0, -1)), negInf}
+	kinds, rare := 2+c.IntN(2), c.IntN(3)*30
+	for i := range write {
+		if rare < 60 && c.IntN(rare+1) > 0 || rare == 0 {
+			write[i] = special[c.IntN(kinds)]
+		}
+	}
+	return read
+}
+
 // output returns memory for the kernel and for its twin with the same content
 // in both. All of it is compared, so what a kernel must leave alone is too.
 func (c *trial) output(n int) (got, want []float32) { return c.outputOf(n, c.kind) }

@@ -230,6 +230,11 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 			mask.Data, mask.D = mask.Data[lo:], n
 			chunk.Mask = mask
 		}
+		if !o.Blocks.none() {
+			blocks := o.Blocks
+			blocks.Data, blocks.D = blocks.Data[lo/Block:], parts(n, Block)
+			chunk.Blocks = blocks
+		}
 		if !o.Bias.none() {
 			bias := o.Bias
 			bias.Data, bias.D = bias.Data[lo:], n
@@ -308,7 +313,8 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Pages: q.B * (k.L/Block + 2), Format: f.keys, ValueFormat: f.values, ValuesInKeys: latent(k, v)})
+		Pages: q.B * (k.L/Block + 3), Format: f.keys, ValueFormat: f.values,
+		ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}
@@ -318,8 +324,17 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 		if opt.KeyLens != nil {
 			n = opt.KeyLens[b]
 		}
-		s := store.NewSequence()
 		keys, values := entryOf(k, b, n), entryOf(v, b, n)
+		s, common := store.NewSequence(), 0
+		if b > 0 { // the same tokens are in the same pages
+			before := c.seqs[b-1]
+			if common = min(n, before.Len(), commonTokens(k, b), commonTokens(v, b)); common > 0 {
+				s = before.Fork()
+				if err := s.Truncate(common); err != nil {
+					return nil, err
+				}
+			}
+		}
 		add := func(from, n int) error {
 			x, y := rowsOf(keys, from, n), rowsOf(values, from, n)
 			if latent(k, v) {
@@ -327,7 +342,7 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 			}
 			return s.Append(x, y)
 		}
-		if err := add(0, n); err != nil {
+		if err := add(common, n-common); err != nil {
 			return nil, err
 		}
 		if s.Fork(); n%2 == 1 { // pages have another user, and one is a copy
@@ -374,6 +389,18 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 		c.opt.Weights = weights
 	}
 	return c, nil
+}
+
+// commonTokens is how many tokens an entry begins with that the entry before has, too.
+func commonTokens(x Tensor, b int) int {
+	for j := range x.L {
+		for h := range x.H {
+			if firstDifference(x.Row(b, h, j), x.Row(b-1, h, j)) >= 0 {
+				return j
+			}
+		}
+	}
+	return x.L
 }
 
 // entryOf is the first n rows of one batch entry.

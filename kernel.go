@@ -353,15 +353,23 @@ const (
 	maskedValues
 )
 
-func addBias(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64) {
+func addBias(s, bias []float32, rows, step, stride, n int, u float32) {
 	operand.UpdatesRows(s, rows, step*Block, n)
+	operand.ReadsRows(bias, rows, stride, n)
+	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
+		addBiasGeneric(s, bias, rows, step, stride, n, u)
+		return
+	}
+	addBiasSIMD(&s[0], &bias[0], rows, step, stride, n, u)
+}
+
+func maskBias(bias []float32, visible []uint64, rows, step, stride, lo, n int) (hides, adds bool) {
 	operand.ReadsRows(bias, rows, stride, n)
 	operand.UpdatesRows(visible, rows, step, 1)
 	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
-		return addBiasGeneric(s, bias, visible, rows, step, stride, lo, n, u)
+		return maskBiasGeneric(bias, visible, rows, step, stride, lo, n)
 	}
-	return addBiasSIMD(&s[0], &bias[0], &visible[0], rows, step, stride, lo, n, u)
+	return maskBiasSIMD(&bias[0], &visible[0], rows, step, stride, lo, n)
 }
 
 func maskKeys(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {

@@ -52,11 +52,16 @@ func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 //go:noescape
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 
-// addBiasSIMD adds biases and finds masked keys. It works like addBiasGeneric.
+// addBiasSIMD adds biases. It works like addBiasGeneric.
 //
 //go:noescape
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64)
+func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32)
+
+// maskBiasSIMD finds keys that a bias masks. It works like maskBiasGeneric.
+//
+//go:noescape
+func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
+	n int) (hides, adds bool)
 
 // maskKeysSIMD packs booleans into bits. It works like maskKeysGeneric.
 //

@@ -13,11 +13,16 @@ const (
 	inPlaceKeys  = 16      // keys that scoreRows takes together
 )
 
-// addBiasRowSIMD adds a bias to one row of n ≤ Block scores and returns a bit for
-// each key that it does not mask.
+// addBiasRowSIMD adds a bias to one row of n ≤ Block scores.
 //
 //go:noescape
-func addBiasRowSIMD(s, bias *float32, n int, u float32) (visible uint64)
+func addBiasRowSIMD(s, bias *float32, n int, u float32)
+
+// maskBiasRowSIMD returns bits of n ≤ Block keys: those that a bias does not mask, and those to
+// which it adds something.
+//
+//go:noescape
+func maskBiasRowSIMD(bias *float32, n int) (visible, adds uint64)
 
 // maskRowSIMD returns a bit for each true element of n ≤ Block.
 //
@@ -37,16 +42,23 @@ func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 }
 
 // addBiasSIMD goes row by row. It works like addBiasGeneric.
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64) {
-	every = ^uint64(0)
+func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32) {
 	for r := range rows {
-		bits := addBiasRowSIMD(operand.At(s, r*step*Block), operand.At(bias, r*stride), n, u)
-		row := operand.At(visible, r*step)
-		*row &^= (lowBits(n) &^ bits) << lo
-		every &= *row
+		addBiasRowSIMD(operand.At(s, r*step*Block), operand.At(bias, r*stride), n, u)
 	}
-	return every
+}
+
+// maskBiasSIMD goes row by row. It works like maskBiasGeneric.
+func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
+	n int) (hides, adds bool) {
+	hidden, added := uint64(0), uint64(0)
+	for r := range rows {
+		seen, more := maskBiasRowSIMD(operand.At(bias, r*stride), n)
+		*operand.At(visible, r*step) &^= (lowBits(n) &^ seen) << lo
+		hidden |= lowBits(n) &^ seen
+		added |= more
+	}
+	return hidden != 0, added != 0
 }
 
 // maskKeysSIMD goes row by row. It works like maskKeysGeneric.

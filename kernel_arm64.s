@@ -7716,20 +7716,12 @@ end283:
 	RET
 
 // addBiasRowSIMD works like addBiasGeneric.
-TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
+TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-28
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
 	MOVD n+16(FP), R2
 	FMOVS u+24(FP), F17
 	VDUP V17.S[0], V17.S4
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F16
-	MOVD $0, R3
-	MOVD $0, R4
-	FMOVQ 176(R26), F20
-	FMOVQ 192(R26), F21
-	FMOVQ 208(R26), F22
-	FMOVQ 224(R26), F23
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -7737,27 +7729,11 @@ TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-40
 loop284:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
 	VFMLA V17.S4, V0.S4, V4.S4
-	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
-	WORD $0x4e30e4b9 // fcmeq v25.4s, v5.4s, v16.4s
 	VFMLA V17.S4, V1.S4, V5.S4
-	WORD $0x4e791eb9 // bic v25.16b, v21.16b, v25.16b
-	VORR V25.B16, V24.B16, V24.B16
-	WORD $0x4e30e4da // fcmeq v26.4s, v6.4s, v16.4s
 	VFMLA V17.S4, V2.S4, V6.S4
-	WORD $0x4e7a1eda // bic v26.16b, v22.16b, v26.16b
-	VORR V26.B16, V24.B16, V24.B16
-	WORD $0x4e30e4fb // fcmeq v27.4s, v7.4s, v16.4s
 	VFMLA V17.S4, V3.S4, V7.S4
-	WORD $0x4e7b1efb // bic v27.16b, v23.16b, v27.16b
-	VORR V27.B16, V24.B16, V24.B16
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
-	VADDV V24.S4, V24
-	VMOV V24.S[0], R5
-	LSL R4, R5, R5
-	ORR R5, R3, R3
-	ADD $16, R4, R4
 	SUBS $16, R2, R2
 	BGE loop284
 end285:
@@ -7769,15 +7745,8 @@ end285:
 loop286:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
 	VFMLA V17.S4, V0.S4, V4.S4
-	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
 	VST1.P [V4.S4], 16(R0)
-	VADDV V24.S4, V24
-	VMOV V24.S[0], R5
-	LSL R4, R5, R5
-	ORR R5, R3, R3
-	ADD $4, R4, R4
 	SUBS $4, R2, R2
 	BGE loop286
 end287:
@@ -7789,22 +7758,121 @@ end287:
 loop288:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
-	WORD $0x4e30e498 // fcmeq v24.4s, v4.4s, v16.4s
 	VFMLA V17.S4, V0.S4, V4.S4
-	WORD $0x4e781e98 // bic v24.16b, v20.16b, v24.16b
-	FMOVQ 144(R26), F31
-	VAND V31.B16, V24.B16, V24.B16
 	FMOVS.P F4, 4(R0)
-	VADDV V24.S4, V24
-	VMOV V24.S[0], R5
-	LSL R4, R5, R5
-	ORR R5, R3, R3
-	ADD $1, R4, R4
 	SUBS $1, R2, R2
 	BGE loop288
 end289:
 	ADD $1, R2, R2
-	MOVD R3, visible+32(FP)
+	RET
+
+// maskBiasRowSIMD works like maskBiasGeneric.
+TEXT ·maskBiasRowSIMD(SB), NOSPLIT, $0-32
+	MOVD bias+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD $constants<>(SB), R26
+	FMOVQ 32(R26), F16
+	VEOR V17.B16, V17.B16, V17.B16
+	MOVD $0, R2
+	MOVD $0, R5
+	MOVD $0, R3
+	FMOVQ 176(R26), F20
+	FMOVQ 192(R26), F21
+	FMOVQ 208(R26), F22
+	FMOVQ 224(R26), F23
+
+	// 16 at a time.
+	SUBS $16, R1, R1
+	BLT end291
+loop290:
+	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
+	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
+	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
+	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
+	WORD $0x4e30e424 // fcmeq v4.4s, v1.4s, v16.4s
+	WORD $0x4e641eb9 // bic v25.16b, v21.16b, v4.16b
+	WORD $0x4e31e424 // fcmeq v4.4s, v1.4s, v17.4s
+	WORD $0x4e641f3d // bic v29.16b, v25.16b, v4.16b
+	VORR V25.B16, V24.B16, V24.B16
+	VORR V29.B16, V28.B16, V28.B16
+	WORD $0x4e30e444 // fcmeq v4.4s, v2.4s, v16.4s
+	WORD $0x4e641eda // bic v26.16b, v22.16b, v4.16b
+	WORD $0x4e31e444 // fcmeq v4.4s, v2.4s, v17.4s
+	WORD $0x4e641f5e // bic v30.16b, v26.16b, v4.16b
+	VORR V26.B16, V24.B16, V24.B16
+	VORR V30.B16, V28.B16, V28.B16
+	WORD $0x4e30e464 // fcmeq v4.4s, v3.4s, v16.4s
+	WORD $0x4e641efb // bic v27.16b, v23.16b, v4.16b
+	WORD $0x4e31e464 // fcmeq v4.4s, v3.4s, v17.4s
+	WORD $0x4e641f7f // bic v31.16b, v27.16b, v4.16b
+	VORR V27.B16, V24.B16, V24.B16
+	VORR V31.B16, V28.B16, V28.B16
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R2, R2
+	VADDV V28.S4, V28
+	VMOV V28.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R5, R5
+	ADD $16, R3, R3
+	SUBS $16, R1, R1
+	BGE loop290
+end291:
+	ADD $16, R1, R1
+
+	// 4 at a time.
+	SUBS $4, R1, R1
+	BLT end293
+loop292:
+	VLD1.P 16(R0), [V0.S4]
+	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
+	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
+	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
+	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R2, R2
+	VADDV V28.S4, V28
+	VMOV V28.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R5, R5
+	ADD $4, R3, R3
+	SUBS $4, R1, R1
+	BGE loop292
+end293:
+	ADD $4, R1, R1
+
+	// 1 at a time.
+	SUBS $1, R1, R1
+	BLT end295
+loop294:
+	FMOVS.P 4(R0), F0
+	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
+	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
+	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
+	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
+	FMOVQ 144(R26), F31
+	VAND V31.B16, V24.B16, V24.B16
+	FMOVQ 144(R26), F31
+	VAND V31.B16, V28.B16, V28.B16
+	VADDV V24.S4, V24
+	VMOV V24.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R2, R2
+	VADDV V28.S4, V28
+	VMOV V28.S[0], R4
+	LSL R3, R4, R4
+	ORR R4, R5, R5
+	ADD $1, R3, R3
+	SUBS $1, R1, R1
+	BGE loop294
+end295:
+	ADD $1, R1, R1
+	MOVD R2, visible+16(FP)
+	MOVD R5, adds+24(FP)
 	RET
 
 // maskRowSIMD works like maskKeysGeneric.
@@ -7815,8 +7883,8 @@ TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD $0, R3
 	MOVD $72624976668147840, R5
 	SUBS $8, R1, R1
-	BLT end291
-loop290:
+	BLT end297
+loop296:
 	MOVD.P 8(R0), R4
 	MUL R5, R4, R4
 	LSR $56, R4, R4
@@ -7824,19 +7892,19 @@ loop290:
 	ORR R4, R2, R2
 	ADD $8, R3, R3
 	SUBS $8, R1, R1
-	BGE loop290
-end291:
+	BGE loop296
+end297:
 	ADD $8, R1, R1
 	SUBS $1, R1, R1
-	BLT end293
-loop292:
+	BLT end299
+loop298:
 	MOVBU.P 1(R0), R4
 	LSL R3, R4, R4
 	ORR R4, R2, R2
 	ADD $1, R3, R3
 	SUBS $1, R1, R1
-	BGE loop292
-end293:
+	BGE loop298
+end299:
 	ADD $1, R1, R1
 	MOVD R2, visible+16(FP)
 	RET
@@ -7859,8 +7927,8 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end295
-loop294:
+	BLT end301
+loop300:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
@@ -7968,14 +8036,14 @@ loop294:
 	VAND V27.B16, V11.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop294
-end295:
+	BGE loop300
+end301:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end297
-loop296:
+	BLT end303
+loop302:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 
@@ -8011,14 +8079,14 @@ loop296:
 	VAND V27.B16, V8.B16, V8.B16
 	VST1.P [V8.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop296
-end297:
+	BGE loop302
+end303:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end299
-loop298:
+	BLT end305
+loop304:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
 
@@ -8054,8 +8122,8 @@ loop298:
 	VAND V27.B16, V8.B16, V8.B16
 	FMOVS.P F8, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop298
-end299:
+	BGE loop304
+end305:
 	ADD $1, R2, R2
 	RET
 
@@ -8071,38 +8139,38 @@ TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end301
-loop300:
+	BLT end307
+loop306:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	VFMLA V16.S4, V1.S4, V5.S4
 	VFMLA V16.S4, V2.S4, V6.S4
 	VFMLA V16.S4, V3.S4, V7.S4
 	SUBS $16, R1, R1
-	BGE loop300
-end301:
+	BGE loop306
+end307:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end303
-loop302:
+	BLT end309
+loop308:
 	VLD1.P 16(R0), [V0.S4]
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $4, R1, R1
-	BGE loop302
-end303:
+	BGE loop308
+end309:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end305
-loop304:
+	BLT end311
+loop310:
 	FMOVS.P 4(R0), F0
 	VFMLA V16.S4, V0.S4, V4.S4
 	SUBS $1, R1, R1
-	BGE loop304
-end305:
+	BGE loop310
+end311:
 	ADD $1, R1, R1
 	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
 	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
@@ -8139,8 +8207,8 @@ TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 
 	// 64 at a time.
 	SUBS $64, R2, R2
-	BLT end307
-loop306:
+	BLT end313
+loop312:
 	VLD1.P 64(R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R1), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8166,10 +8234,10 @@ loop306:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
-	BGE loop306
-end307:
+	BGE loop312
+end313:
 	ADD $64, R2, R2
-	CBZ R2, end308
+	CBZ R2, end314
 	MOVD $lanes-256(SP), R3
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R3)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R3)
@@ -8179,37 +8247,37 @@ end307:
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end310
-loop309:
+	BLT end316
+loop315:
 	VLD1.P 16(R0), [V16.S4]
 	VLD1.P 16(R1), [V17.S4]
 	VLD1 (R3), [V18.S4]
 	VFMLA V17.S4, V16.S4, V18.S4
 	VST1.P [V18.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop309
-end310:
+	BGE loop315
+end316:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end312
-loop311:
+	BLT end318
+loop317:
 	FMOVS.P 4(R0), F16
 	FMOVS.P 4(R1), F17
 	FMOVS 0(R3), F18
 	VFMLA V17.S4, V16.S4, V18.S4
 	FMOVS.P F18, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop311
-end312:
+	BGE loop317
+end318:
 	ADD $1, R2, R2
 	MOVD $lanes-256(SP), R3
 	VLD1.P 64(R3), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R3), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
-end308:
+end314:
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
 	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
@@ -8247,8 +8315,8 @@ TEXT ·addProductsSIMD(SB), NOSPLIT, $0-32
 
 	// 64 at a time.
 	SUBS $64, R3, R3
-	BLT end314
-loop313:
+	BLT end320
+loop319:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R2), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VFMLA V20.S4, V16.S4, V0.S4
@@ -8274,8 +8342,8 @@ loop313:
 	VFMLA V22.S4, V18.S4, V14.S4
 	VFMLA V23.S4, V19.S4, V15.S4
 	SUBS $64, R3, R3
-	BGE loop313
-end314:
+	BGE loop319
+end320:
 	ADD $64, R3, R3
 	MOVD R0, R4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R4)
@@ -8296,39 +8364,39 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end316
-loop315:
+	BLT end322
+loop321:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
 	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop315
-end316:
+	BGE loop321
+end322:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end318
-loop317:
+	BLT end324
+loop323:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop317
-end318:
+	BGE loop323
+end324:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end320
-loop319:
+	BLT end326
+loop325:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop319
-end320:
+	BGE loop325
+end326:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -8354,8 +8422,8 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end322
-loop321:
+	BLT end328
+loop327:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
@@ -8481,14 +8549,14 @@ loop321:
 	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGE loop321
-end322:
+	BGE loop327
+end328:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end324
-loop323:
+	BLT end330
+loop329:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8527,14 +8595,14 @@ loop323:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
-	BGE loop323
-end324:
+	BGE loop329
+end330:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end326
-loop325:
+	BLT end332
+loop331:
 	FMOVS.P 4(R1), F0
 	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
 	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
@@ -8573,8 +8641,8 @@ loop325:
 	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
-	BGE loop325
-end326:
+	BGE loop331
+end332:
 	ADD $1, R2, R2
 	RET
 
@@ -8597,8 +8665,8 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end328
-loop327:
+	BLT end334
+loop333:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -8708,18 +8776,18 @@ loop327:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop327
-end328:
+	BGE loop333
+end334:
 	ADD $16, R2, R2
-	CBZ R2, end329
+	CBZ R2, end335
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end331
-loop330:
+	BLT end337
+loop336:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8756,14 +8824,14 @@ loop330:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop330
-end331:
+	BGE loop336
+end337:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end333
-loop332:
+	BLT end339
+loop338:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8800,12 +8868,12 @@ loop332:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop332
-end333:
+	BGE loop338
+end339:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end329:
+end335:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -8833,8 +8901,8 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end335
-loop334:
+	BLT end341
+loop340:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
@@ -8943,18 +9011,18 @@ loop334:
 	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
 	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
 	SUBS $16, R2, R2
-	BGE loop334
-end335:
+	BGE loop340
+end341:
 	ADD $16, R2, R2
-	CBZ R2, end336
+	CBZ R2, end342
 	MOVD $lanes-64(SP), R3
 	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3)
 	MOVD $lanes-64(SP), R3
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end338
-loop337:
+	BLT end344
+loop343:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -8990,14 +9058,14 @@ loop337:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
-	BGE loop337
-end338:
+	BGE loop343
+end344:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end340
-loop339:
+	BLT end346
+loop345:
 	FMOVS.P 4(R1), F0
 	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
 	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
@@ -9033,12 +9101,12 @@ loop339:
 	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
-	BGE loop339
-end340:
+	BGE loop345
+end346:
 	ADD $1, R2, R2
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
-end336:
+end342:
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
@@ -9079,8 +9147,8 @@ TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next341
-group342:
+	BNE next347
+group348:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -9092,10 +9160,10 @@ group342:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used343
+	BNE used349
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used343:
+used349:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -9104,7 +9172,7 @@ used343:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	BLE ready344
+	BLE ready350
 
 	// o·alpha
 	MOVD R13, R16
@@ -9125,15 +9193,15 @@ used343:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready344:
+ready350:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail346
-loop345:
+	BLT tail352
+loop351:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -9296,11 +9364,11 @@ loop345:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop345
-tail346:
+	BGE loop351
+tail352:
 	ADD $4, R15, R15
-	CBZ R15, end348
-one347:
+	CBZ R15, end354
+one353:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -9343,8 +9411,8 @@ one347:
 	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one347
-end348:
+	CBNZ R15, one353
+end354:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -9360,11 +9428,11 @@ end348:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group342
-next341:
+	B group348
+next347:
 	CMP $2, R11
-	BNE next349
-group350:
+	BNE next355
+group356:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -9376,10 +9444,10 @@ group350:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used351
+	BNE used357
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used351:
+used357:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -9389,7 +9457,7 @@ used351:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	BLE ready352
+	BLE ready358
 
 	// o·alpha
 	MOVD R13, R16
@@ -9411,14 +9479,14 @@ used351:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready352:
+ready358:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail354
-loop353:
+	BLT tail360
+loop359:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -9534,11 +9602,11 @@ loop353:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop353
-tail354:
+	BGE loop359
+tail360:
 	ADD $4, R15, R15
-	CBZ R15, end356
-one355:
+	CBZ R15, end362
+one361:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -9570,8 +9638,8 @@ one355:
 	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one355
-end356:
+	CBNZ R15, one361
+end362:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -9586,8 +9654,8 @@ end356:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group350
-next349:
+	B group356
+next355:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -9614,10 +9682,10 @@ panel4:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used357
+	BNE used363
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used357:
+used363:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -9629,7 +9697,7 @@ used357:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	BLE ready358
+	BLE ready364
 
 	// o·alpha
 	MOVD R13, R16
@@ -9653,15 +9721,15 @@ used357:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready358:
+ready364:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail360
-loop359:
+	BLT tail366
+loop365:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -9755,11 +9823,11 @@ loop359:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop359
-tail360:
+	BGE loop365
+tail366:
 	ADD $4, R15, R15
-	CBZ R15, end362
-one361:
+	CBZ R15, end368
+one367:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -9787,8 +9855,8 @@ one361:
 	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one361
-end362:
+	CBNZ R15, one367
+end368:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -9820,10 +9888,10 @@ panel3:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used363
+	BNE used369
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used363:
+used369:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -9832,7 +9900,7 @@ used363:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	BLE ready364
+	BLE ready370
 
 	// o·alpha
 	MOVD R13, R16
@@ -9851,14 +9919,14 @@ used363:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-ready364:
+ready370:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail366
-loop365:
+	BLT tail372
+loop371:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -9935,11 +10003,11 @@ loop365:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop365
-tail366:
+	BGE loop371
+tail372:
 	ADD $4, R15, R15
-	CBZ R15, end368
-one367:
+	CBZ R15, end374
+one373:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -9962,8 +10030,8 @@ one367:
 	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one367
-end368:
+	CBNZ R15, one373
+end374:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -9990,16 +10058,16 @@ panel2:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used369
+	BNE used375
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used369:
+used375:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	BLE ready370
+	BLE ready376
 
 	// o·alpha
 	MOVD R13, R16
@@ -10013,13 +10081,13 @@ used369:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-ready370:
+ready376:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail372
-loop371:
+	BLT tail378
+loop377:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10079,11 +10147,11 @@ loop371:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop371
-tail372:
+	BGE loop377
+tail378:
 	ADD $4, R15, R15
-	CBZ R15, end374
-one373:
+	CBZ R15, end380
+one379:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10101,8 +10169,8 @@ one373:
 	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one373
-end374:
+	CBNZ R15, one379
+end380:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10124,13 +10192,13 @@ panel1:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used375
+	BNE used381
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used375:
+used381:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	BLE ready376
+	BLE ready382
 
 	// o·alpha
 	MOVD R13, R16
@@ -10139,12 +10207,12 @@ used375:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-ready376:
+ready382:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail378
-loop377:
+	BLT tail384
+loop383:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -10187,11 +10255,11 @@ loop377:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop377
-tail378:
+	BGE loop383
+tail384:
 	ADD $4, R15, R15
-	CBZ R15, end380
-one379:
+	CBZ R15, end386
+one385:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
@@ -10204,8 +10272,8 @@ one379:
 	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one379
-end380:
+	CBNZ R15, one385
+end386:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10255,8 +10323,8 @@ TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next381
-group382:
+	BNE next387
+group388:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -10268,10 +10336,10 @@ group382:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used383
+	BNE used389
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used383:
+used389:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -10280,7 +10348,7 @@ used383:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	BLE ready384
+	BLE ready390
 
 	// o·alpha
 	MOVD R13, R16
@@ -10301,15 +10369,15 @@ used383:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready384:
+ready390:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail386
-loop385:
+	BLT tail392
+loop391:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -10472,11 +10540,11 @@ loop385:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop385
-tail386:
+	BGE loop391
+tail392:
 	ADD $4, R15, R15
-	CBZ R15, end388
-one387:
+	CBZ R15, end394
+one393:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -10519,8 +10587,8 @@ one387:
 	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
 	ADD R5, R22, R22
 	SUB $1, R15, R15
-	CBNZ R15, one387
-end388:
+	CBNZ R15, one393
+end394:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10536,11 +10604,11 @@ end388:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group382
-next381:
+	B group388
+next387:
 	CMP $2, R11
-	BNE next389
-group390:
+	BNE next395
+group396:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -10552,10 +10620,10 @@ group390:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used391
+	BNE used397
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used391:
+used397:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -10565,7 +10633,7 @@ used391:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	BLE ready392
+	BLE ready398
 
 	// o·alpha
 	MOVD R13, R16
@@ -10587,14 +10655,14 @@ used391:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready392:
+ready398:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail394
-loop393:
+	BLT tail400
+loop399:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10710,11 +10778,11 @@ loop393:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop393
-tail394:
+	BGE loop399
+tail400:
 	ADD $4, R15, R15
-	CBZ R15, end396
-one395:
+	CBZ R15, end402
+one401:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -10746,8 +10814,8 @@ one395:
 	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
 	ADD R5, R20, R20
 	SUB $1, R15, R15
-	CBNZ R15, one395
-end396:
+	CBNZ R15, one401
+end402:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10762,8 +10830,8 @@ end396:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group390
-next389:
+	B group396
+next395:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -10790,10 +10858,10 @@ panel4:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used397
+	BNE used403
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used397:
+used403:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -10805,7 +10873,7 @@ used397:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	BLE ready398
+	BLE ready404
 
 	// o·alpha
 	MOVD R13, R16
@@ -10829,15 +10897,15 @@ used397:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready398:
+ready404:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail400
-loop399:
+	BLT tail406
+loop405:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -10931,11 +10999,11 @@ loop399:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop399
-tail400:
+	BGE loop405
+tail406:
 	ADD $4, R15, R15
-	CBZ R15, end402
-one401:
+	CBZ R15, end408
+one407:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -10963,8 +11031,8 @@ one401:
 	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one401
-end402:
+	CBNZ R15, one407
+end408:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -10996,10 +11064,10 @@ panel3:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used403
+	BNE used409
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used403:
+used409:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -11008,7 +11076,7 @@ used403:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	BLE ready404
+	BLE ready410
 
 	// o·alpha
 	MOVD R13, R16
@@ -11027,14 +11095,14 @@ used403:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-ready404:
+ready410:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail406
-loop405:
+	BLT tail412
+loop411:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -11111,11 +11179,11 @@ loop405:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop405
-tail406:
+	BGE loop411
+tail412:
 	ADD $4, R15, R15
-	CBZ R15, end408
-one407:
+	CBZ R15, end414
+one413:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -11138,8 +11206,8 @@ one407:
 	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one407
-end408:
+	CBNZ R15, one413
+end414:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11166,16 +11234,16 @@ panel2:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used409
+	BNE used415
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used409:
+used415:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	BLE ready410
+	BLE ready416
 
 	// o·alpha
 	MOVD R13, R16
@@ -11189,13 +11257,13 @@ used409:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-ready410:
+ready416:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail412
-loop411:
+	BLT tail418
+loop417:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -11255,11 +11323,11 @@ loop411:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop411
-tail412:
+	BGE loop417
+tail418:
 	ADD $4, R15, R15
-	CBZ R15, end414
-one413:
+	CBZ R15, end420
+one419:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
@@ -11277,8 +11345,8 @@ one413:
 	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one413
-end414:
+	CBNZ R15, one419
+end420:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11300,13 +11368,13 @@ panel1:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used415
+	BNE used421
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used415:
+used421:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	BLE ready416
+	BLE ready422
 
 	// o·alpha
 	MOVD R13, R16
@@ -11315,12 +11383,12 @@ used415:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-ready416:
+ready422:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail418
-loop417:
+	BLT tail424
+loop423:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -11363,11 +11431,11 @@ loop417:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop417
-tail418:
+	BGE loop423
+tail424:
 	ADD $4, R15, R15
-	CBZ R15, end420
-one419:
+	CBZ R15, end426
+one425:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
@@ -11380,8 +11448,8 @@ one419:
 	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
 	ADD R5, R19, R19
 	SUB $1, R15, R15
-	CBNZ R15, one419
-end420:
+	CBNZ R15, one425
+end426:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11439,8 +11507,8 @@ TEXT ·accumulateI8SIMD(SB), NOSPLIT, $0-64
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11
-	BNE next421
-group422:
+	BNE next427
+group428:
 	CMP $4, R7
 	BLT panel
 	MOVD R9, R0
@@ -11452,10 +11520,10 @@ group422:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used423
+	BNE used429
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used423:
+used429:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -11464,7 +11532,7 @@ used423:
 	FLDPQ 160(R16), (F10, F11)
 	FLDPQ 192(R16), (F12, F13)
 	FLDPQ 224(R16), (F14, F15)
-	BLE ready424
+	BLE ready430
 
 	// o·alpha
 	MOVD R13, R16
@@ -11485,15 +11553,15 @@ used423:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready424:
+ready430:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	ADD R8, R20, R21
 	ADD R8, R21, R22
 	MOVD R1, R23
 	SUBS $4, R6, R15
-	BLT tail426
-loop425:
+	BLT tail432
+loop431:
 	FMOVQ.P 16(R23), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -11724,13 +11792,13 @@ loop425:
 	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
-	BGE loop425
-tail426:
+	BGE loop431
+tail432:
 	ADD $4, R15, R15
-	CBZ R15, end428
+	CBZ R15, end434
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one427:
+one433:
 	FMOVS.P 4(R23), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -11814,8 +11882,8 @@ one427:
 	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one427
-end428:
+	CBNZ R15, one433
+end434:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -11831,11 +11899,11 @@ end428:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $4, R7, R7
-	B group422
-next421:
+	B group428
+next427:
 	CMP $2, R11
-	BNE next429
-group430:
+	BNE next435
+group436:
 	CMP $2, R7
 	BLT panel
 	MOVD R9, R0
@@ -11847,10 +11915,10 @@ group430:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used431
+	BNE used437
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used431:
+used437:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	FLDPQ 64(R16), (F4, F5)
@@ -11860,7 +11928,7 @@ used431:
 	FLDPQ 32(R16), (F10, F11)
 	FLDPQ 64(R16), (F12, F13)
 	FLDPQ 96(R16), (F14, F15)
-	BLE ready432
+	BLE ready438
 
 	// o·alpha
 	MOVD R13, R16
@@ -11882,14 +11950,14 @@ used431:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready432:
+ready438:
 	MOVD R2, R19
 	ADD R8, R19, R20
 	MOVD R1, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail434
-loop433:
+	BLT tail440
+loop439:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FMOVQ 0(R19), F30
@@ -12039,13 +12107,13 @@ loop433:
 	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
-	BGE loop433
-tail434:
+	BGE loop439
+tail440:
 	ADD $4, R15, R15
-	CBZ R15, end436
+	CBZ R15, end442
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one435:
+one441:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FMOVQ 0(R19), F30
@@ -12098,8 +12166,8 @@ one435:
 	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one435
-end436:
+	CBNZ R15, one441
+end442:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12114,8 +12182,8 @@ end436:
 	ADD R8, R2, R2
 	ADD R8, R2, R2
 	SUB $2, R7, R7
-	B group430
-next429:
+	B group436
+next435:
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0
@@ -12142,10 +12210,10 @@ panel4:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used437
+	BNE used443
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used437:
+used443:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -12157,7 +12225,7 @@ used437:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F12, F13)
 	FLDPQ 32(R16), (F14, F15)
-	BLE ready438
+	BLE ready444
 
 	// o·alpha
 	MOVD R13, R16
@@ -12181,15 +12249,15 @@ used437:
 	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
 	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
 	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
-ready438:
+ready444:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	SUBS $4, R6, R15
-	BLT tail440
-loop439:
+	BLT tail446
+loop445:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -12300,13 +12368,13 @@ loop439:
 	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop439
-tail440:
+	BGE loop445
+tail446:
 	ADD $4, R15, R15
-	CBZ R15, end442
+	CBZ R15, end448
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one441:
+one447:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -12345,8 +12413,8 @@ one441:
 	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one441
-end442:
+	CBNZ R15, one447
+end448:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12378,10 +12446,10 @@ panel3:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used443
+	BNE used449
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used443:
+used449:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
@@ -12390,7 +12458,7 @@ used443:
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9)
 	FLDPQ 32(R16), (F10, F11)
-	BLE ready444
+	BLE ready450
 
 	// o·alpha
 	MOVD R13, R16
@@ -12409,14 +12477,14 @@ used443:
 	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
 	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
 	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-ready444:
+ready450:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	SUBS $4, R6, R15
-	BLT tail446
-loop445:
+	BLT tail452
+loop451:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
@@ -12510,13 +12578,13 @@ loop445:
 	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop445
-tail446:
+	BGE loop451
+tail452:
 	ADD $4, R15, R15
-	CBZ R15, end448
+	CBZ R15, end454
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one447:
+one453:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
@@ -12550,8 +12618,8 @@ one447:
 	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one447
-end448:
+	CBNZ R15, one453
+end454:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12578,16 +12646,16 @@ panel2:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used449
+	BNE used455
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used449:
+used455:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
 	ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7)
-	BLE ready450
+	BLE ready456
 
 	// o·alpha
 	MOVD R13, R16
@@ -12601,13 +12669,13 @@ used449:
 	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
 	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
 	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-ready450:
+ready456:
 	MOVD R2, R19
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail452
-loop451:
+	BLT tail458
+loop457:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FMOVQ 0(R19), F30
@@ -12684,13 +12752,13 @@ loop451:
 	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop451
-tail452:
+	BGE loop457
+tail458:
 	ADD $4, R15, R15
-	CBZ R15, end454
+	CBZ R15, end460
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one453:
+one459:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVQ 0(R19), F30
@@ -12719,8 +12787,8 @@ one453:
 	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one453
-end454:
+	CBNZ R15, one459
+end460:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12742,13 +12810,13 @@ panel1:
 	MOVD R0, R16
 	MOVD R3, R15
 	CMP $1, R13
-	BNE used455
+	BNE used461
 	MOVD $zeros<>(SB), R16
 	MOVD $0, R15
-used455:
+used461:
 	FLDPQ 0(R16), (F0, F1)
 	FLDPQ 32(R16), (F2, F3)
-	BLE ready456
+	BLE ready462
 
 	// o·alpha
 	MOVD R13, R16
@@ -12757,12 +12825,12 @@ used455:
 	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
 	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
 	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-ready456:
+ready462:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail458
-loop457:
+	BLT tail464
+loop463:
 	FMOVQ.P 16(R20), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -12822,13 +12890,13 @@ loop457:
 	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
-	BGE loop457
-tail458:
+	BGE loop463
+tail464:
 	ADD $4, R15, R15
-	CBZ R15, end460
+	CBZ R15, end466
 	VMOV V20.B16, V18.B16
 	FMOVQ 736(R26), F19
-one459:
+one465:
 	FMOVS.P 4(R20), F24
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -12852,8 +12920,8 @@ one459:
 	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
-	CBNZ R15, one459
-end460:
+	CBNZ R15, one465
+end466:
 	MOVD R0, R16
 	FSTPQ (F0, F1), 0(R16)
 	FSTPQ (F2, F3), 32(R16)
@@ -12877,7 +12945,7 @@ TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
-loop461:
+loop467:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
 	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
 	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
@@ -12885,7 +12953,7 @@ loop461:
 	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGT loop461
+	BGT loop467
 	RET
 
 // widenBF16SIMD works like widenGeneric.
@@ -12893,7 +12961,7 @@ TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
-loop462:
+loop468:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
 	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
 	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
@@ -12901,7 +12969,7 @@ loop462:
 	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
-	BGT loop462
+	BGT loop468
 	RET
 
 // widenI8SIMD works like widenGeneric.
@@ -12918,7 +12986,7 @@ TEXT ·widenI8SIMD(SB), NOSPLIT, $0-32
 	FMOVQ 688(R26), F21
 	FMOVQ 704(R26), F22
 	FMOVQ 720(R26), F23
-loop463:
+loop469:
 	FMOVQ 0(R1), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V0.B16
@@ -12961,19 +13029,19 @@ loop463:
 	WORD $0x4ebdd5ef // fsub v15.4s, v15.4s, v29.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end464
+	CBZ R2, end470
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end464
+	CBZ R2, end470
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end464
+	CBZ R2, end470
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUB $1, R2, R2
-	CBZ R2, end464
+	CBZ R2, end470
 	ADD R3, R1, R1
-	B loop463
-end464:
+	B loop469
+end470:
 	RET
 
 // narrowF16SIMD works like narrowGeneric.
@@ -12984,8 +13052,8 @@ TEXT ·narrowF16SIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end466
-loop465:
+	BLT end472
+loop471:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	WORD $0x4e216824 // fcvtn2 v4.8h, v1.4s
@@ -12993,32 +13061,32 @@ loop465:
 	WORD $0x4e216865 // fcvtn2 v5.8h, v3.4s
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $16, R2, R2
-	BGE loop465
-end466:
+	BGE loop471
+end472:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end468
-loop467:
+	BLT end474
+loop473:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	FMOVD.P F4, 8(R0)
 	SUBS $4, R2, R2
-	BGE loop467
-end468:
+	BGE loop473
+end474:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end470
-loop469:
+	BLT end476
+loop475:
 	FMOVS.P 4(R1), F0
 	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
 	VST1.P V4.H[0], 2(R0)
 	SUBS $1, R2, R2
-	BGE loop469
-end470:
+	BGE loop475
+end476:
 	ADD $1, R2, R2
 	RET
 
@@ -13034,8 +13102,8 @@ TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end472
-loop471:
+	BLT end478
+loop477:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -13069,14 +13137,14 @@ loop471:
 	VUZP2 V15.H8, V14.H8, V1.H8
 	VST1.P [V0.S4, V1.S4], 32(R0)
 	SUBS $16, R2, R2
-	BGE loop471
-end472:
+	BGE loop477
+end478:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end474
-loop473:
+	BLT end480
+loop479:
 	VLD1.P 16(R1), [V0.S4]
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -13088,14 +13156,14 @@ loop473:
 	VUZP2 V12.H8, V12.H8, V0.H8
 	FMOVD.P F0, 8(R0)
 	SUBS $4, R2, R2
-	BGE loop473
-end474:
+	BGE loop479
+end480:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end476
-loop475:
+	BLT end482
+loop481:
 	FMOVS.P 4(R1), F0
 	VUSHR $16, V0.S4, V4.S4
 	VAND V24.B16, V4.B16, V4.B16
@@ -13107,8 +13175,8 @@ loop475:
 	VUZP2 V12.H8, V12.H8, V0.H8
 	VST1.P V0.H[0], 2(R0)
 	SUBS $1, R2, R2
-	BGE loop475
-end476:
+	BGE loop481
+end482:
 	ADD $1, R2, R2
 	RET
 
@@ -13123,8 +13191,8 @@ TEXT ·largestSIMD(SB), NOSPLIT, $0-20
 
 	// 16 at a time.
 	SUBS $16, R1, R1
-	BLT end478
-loop477:
+	BLT end484
+loop483:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
@@ -13135,32 +13203,32 @@ loop477:
 	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
 	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
 	SUBS $16, R1, R1
-	BGE loop477
-end478:
+	BGE loop483
+end484:
 	ADD $16, R1, R1
 
 	// 4 at a time.
 	SUBS $4, R1, R1
-	BLT end480
-loop479:
+	BLT end486
+loop485:
 	VLD1.P 16(R0), [V0.S4]
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $4, R1, R1
-	BGE loop479
-end480:
+	BGE loop485
+end486:
 	ADD $4, R1, R1
 
 	// 1 at a time.
 	SUBS $1, R1, R1
-	BLT end482
-loop481:
+	BLT end488
+loop487:
 	FMOVS.P 4(R0), F0
 	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
 	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
 	SUBS $1, R1, R1
-	BGE loop481
-end482:
+	BGE loop487
+end488:
 	ADD $1, R1, R1
 	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
 	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
@@ -13179,8 +13247,8 @@ TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end484
-loop483:
+	BLT end490
+loop489:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
@@ -13198,14 +13266,14 @@ loop483:
 	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
 	FMOVQ.P F4, 16(R0)
 	SUBS $16, R2, R2
-	BGE loop483
-end484:
+	BGE loop489
+end490:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end486
-loop485:
+	BLT end492
+loop491:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
@@ -13213,14 +13281,14 @@ loop485:
 	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
 	FMOVS.P F4, 4(R0)
 	SUBS $4, R2, R2
-	BGE loop485
-end486:
+	BGE loop491
+end492:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end488
-loop487:
+	BLT end494
+loop493:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
@@ -13228,8 +13296,8 @@ loop487:
 	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
 	VST1.P V4.B[0], 1(R0)
 	SUBS $1, R2, R2
-	BGE loop487
-end488:
+	BGE loop493
+end494:
 	ADD $1, R2, R2
 	RET
 
@@ -13247,8 +13315,8 @@ row:
 
 	// 16 at a time.
 	SUBS $16, R7, R7
-	BLT end490
-loop489:
+	BLT end496
+loop495:
 	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
@@ -13257,34 +13325,34 @@ loop489:
 	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
 	SUBS $16, R7, R7
-	BGE loop489
-end490:
+	BGE loop495
+end496:
 	ADD $16, R7, R7
 
 	// 4 at a time.
 	SUBS $4, R7, R7
-	BLT end492
-loop491:
+	BLT end498
+loop497:
 	VLD1 (R5), [V0.S4]
 	VLD1.P 16(R6), [V4.S4]
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	VST1.P [V0.S4], 16(R5)
 	SUBS $4, R7, R7
-	BGE loop491
-end492:
+	BGE loop497
+end498:
 	ADD $4, R7, R7
 
 	// 1 at a time.
 	SUBS $1, R7, R7
-	BLT end494
-loop493:
+	BLT end500
+loop499:
 	FMOVS 0(R5), F0
 	FMOVS.P 4(R6), F4
 	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
 	FMOVS.P F0, 4(R5)
 	SUBS $1, R7, R7
-	BGE loop493
-end494:
+	BGE loop499
+end500:
 	ADD $1, R7, R7
 	ADD R3<<2, R0, R0
 	SUB $1, R2, R2
@@ -13320,7 +13388,7 @@ two:
 four:
 	MOVD R0, R3
 	MOVD R1, R4
-loop495:
+loop501:
 	FMOVQ 0(R3), F0
 	VREV64 V0.S4, V1.S4
 	VEOR V17.B16, V0.B16, V0.B16
@@ -13330,7 +13398,7 @@ loop495:
 	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
-	BGT loop495
+	BGT loop501
 
 	// Distances from 4 on: sums go where the first of a pair was, differences where the second was.
 	MOVD $4, R5
@@ -13363,12 +13431,12 @@ factor:
 	// 1/√block
 	MOVD R0, R3
 	MOVD R1, R4
-loop496:
+loop502:
 	FMOVQ 0(R3), F0
 	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
-	BGT loop496
+	BGT loop502
 	RET
 
 // scoreInt8Dot works like scoreInt8Generic.
@@ -13388,15 +13456,15 @@ TEXT ·scoreInt8Dot(SB), NOSPLIT, $0-56
 	MOVD 16(R16), R5
 	MOVD 24(R16), R8
 	MOVD $256, R3
-panel497:
+panel503:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles498:
+tiles504:
 	CMP $4, R12
-	BLT fewer500
+	BLT fewer506
 
 	// 4 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13421,7 +13489,7 @@ tiles498:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-group501:
+group507:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13445,7 +13513,7 @@ group501:
 	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
 	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group501
+	CBNZ R15, group507
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -13492,11 +13560,11 @@ group501:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $4, R12, R12
-	BGT tiles498
-	B rowsEnd499
-fewer500:
+	BGT tiles504
+	B rowsEnd505
+fewer506:
 	CMP $3, R12
-	BLT fewer502
+	BLT fewer508
 
 	// 3 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13516,7 +13584,7 @@ fewer500:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	MOVD R6, R15
-group503:
+group509:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13535,7 +13603,7 @@ group503:
 	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
 	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group503
+	CBNZ R15, group509
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -13571,11 +13639,11 @@ group503:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $3, R12, R12
-	BGT tiles498
-	B rowsEnd499
-fewer502:
+	BGT tiles504
+	B rowsEnd505
+fewer508:
 	CMP $2, R12
-	BLT fewer504
+	BLT fewer510
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13590,7 +13658,7 @@ fewer502:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-group505:
+group511:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13604,7 +13672,7 @@ group505:
 	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
 	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group505
+	CBNZ R15, group511
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -13629,11 +13697,11 @@ group505:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $2, R12, R12
-	BGT tiles498
-	B rowsEnd499
-fewer504:
+	BGT tiles504
+	B rowsEnd505
+fewer510:
 	CMP $1, R12
-	BLT fewer506
+	BLT fewer512
 
 	// 1 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13643,7 +13711,7 @@ fewer504:
 	MOVD R2, R19
 	MOVD R1, R20
 	MOVD R6, R15
-group507:
+group513:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13652,7 +13720,7 @@ group507:
 	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
 	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group507
+	CBNZ R15, group513
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
@@ -13666,15 +13734,15 @@ group507:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles498
-	B rowsEnd499
-fewer506:
-rowsEnd499:
+	BGT tiles504
+	B rowsEnd505
+fewer512:
+rowsEnd505:
 	ADD $64, R9, R9
 	ADD $64, R14, R14
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel497
+	CBNZ R7, panel503
 	RET
 
 // multiplyInt8Dot works like accumulateInt8Generic.
@@ -13700,15 +13768,15 @@ TEXT ·multiplyInt8Dot(SB), NOSPLIT, $0-72
 	MOVD b+64(FP), R16
 	ADD $64, R16, R16
 	MOVBU.P 1(R16), R26
-panel508:
+panel514:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles509:
+tiles515:
 	CMP $4, R12
-	BLT fewer511
+	BLT fewer517
 
 	// 4 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13733,7 +13801,7 @@ tiles509:
 	ADD R4, R21, R22
 	ADD R4, R22, R23
 	MOVD R6, R15
-group512:
+group518:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13757,22 +13825,22 @@ group512:
 	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
 	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group512
+	CBNZ R15, group518
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin513
+	CBZ R26, begin519
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready514
-begin513:
+	B ready520
+begin519:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready514:
+ready520:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -13785,15 +13853,15 @@ ready514:
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin515
+	CBZ R26, begin521
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready516
-begin515:
+	B ready522
+begin521:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready516:
+ready522:
 	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
@@ -13806,15 +13874,15 @@ ready516:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin517
+	CBZ R26, begin523
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready518
-begin517:
+	B ready524
+begin523:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready518:
+ready524:
 	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
 	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
 	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
@@ -13827,15 +13895,15 @@ ready518:
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin519
+	CBZ R26, begin525
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready520
-begin519:
+	B ready526
+begin525:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready520:
+ready526:
 	WORD $0x4f981190 // fmla v16.4s, v12.4s, v24.s[0]
 	WORD $0x4f9811b1 // fmla v17.4s, v13.4s, v24.s[0]
 	WORD $0x4f9811d2 // fmla v18.4s, v14.4s, v24.s[0]
@@ -13847,11 +13915,11 @@ ready520:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $4, R12, R12
-	BGT tiles509
-	B rowsEnd510
-fewer511:
+	BGT tiles515
+	B rowsEnd516
+fewer517:
 	CMP $3, R12
-	BLT fewer521
+	BLT fewer527
 
 	// 3 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13871,7 +13939,7 @@ fewer511:
 	ADD R4, R20, R21
 	ADD R4, R21, R22
 	MOVD R6, R15
-group522:
+group528:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13890,22 +13958,22 @@ group522:
 	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
 	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, group522
+	CBNZ R15, group528
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin523
+	CBZ R26, begin529
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready524
-begin523:
+	B ready530
+begin529:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready524:
+ready530:
 	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
 	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
 	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
@@ -13918,15 +13986,15 @@ ready524:
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin525
+	CBZ R26, begin531
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready526
-begin525:
+	B ready532
+begin531:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready526:
+ready532:
 	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
 	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
 	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
@@ -13939,15 +14007,15 @@ ready526:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin527
+	CBZ R26, begin533
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	B ready528
-begin527:
+	B ready534
+begin533:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready528:
+ready534:
 	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
 	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
 	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
@@ -13958,11 +14026,11 @@ ready528:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $3, R12, R12
-	BGT tiles509
-	B rowsEnd510
-fewer521:
+	BGT tiles515
+	B rowsEnd516
+fewer527:
 	CMP $2, R12
-	BLT fewer529
+	BLT fewer535
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -13977,7 +14045,7 @@ fewer521:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	MOVD R6, R15
-group530:
+group536:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
@@ -13990,75 +14058,6 @@ group530:
 	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
 	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
 	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	SUB $1, R15, R15
-	CBNZ R15, group530
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin531
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready532
-begin531:
-	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready532:
-	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
-	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
-	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
-	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin533
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready534
-begin533:
-	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
-ready534:
-	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
-	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
-	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
-	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $2, R12, R12
-	BGT tiles509
-	B rowsEnd510
-fewer529:
-	CMP $1, R12
-	BLT fewer535
-
-	// 1 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	MOVD R6, R15
-group536:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
 	SUB $1, R15, R15
 	CBNZ R15, group536
 	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
@@ -14082,16 +14081,85 @@ ready538:
 	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin539
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready540
+begin539:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready540:
+	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
+	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
+	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
+	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles515
+	B rowsEnd516
+fewer535:
+	CMP $1, R12
+	BLT fewer541
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	MOVD R6, R15
+group542:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVS.P 4(R20), F24
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, group542
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin543
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	B ready544
+begin543:
+	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
+ready544:
+	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
+	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
+	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
+	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
+	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles509
-	B rowsEnd510
-fewer535:
-rowsEnd510:
+	BGT tiles515
+	B rowsEnd516
+fewer541:
+rowsEnd516:
 	ADD $64, R9, R9
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel508
+	CBNZ R7, panel514
 	RET
 
 // accumulateInt8Dot works like accumulateInt8Generic.
@@ -14123,15 +14191,15 @@ TEXT ·accumulateInt8Dot(SB), NOSPLIT, $0-80
 	ADD $64, R16, R16
 	MOVBU.P 1(R16), R26
 	MOVD alpha+24(FP), R24
-panel539:
+panel545:
 	MOVD R9, R0
 	MOVD R10, R1
 	MOVD R11, R12
 	MOVD R14, R13
 	MOVD R24, R16
-tiles540:
+tiles546:
 	CMP $2, R12
-	BLT fewer542
+	BLT fewer548
 
 	// 2 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14158,8 +14226,8 @@ tiles540:
 	MOVD R1, R20
 	ADD R4, R20, R21
 	SUBS $4, R6, R15
-	BLT tail544
-groups543:
+	BLT tail550
+groups549:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R20), F25
 	VUZP1 V25.B16, V24.B16, V31.B16
@@ -14269,11 +14337,11 @@ groups543:
 	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
 	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
 	SUBS $4, R15, R15
-	BGE groups543
-tail544:
+	BGE groups549
+tail550:
 	ADD $4, R15, R15
-	CBZ R15, end546
-one545:
+	CBZ R15, end552
+one551:
 	FMOVD 0(R20), F24
 	ADD $8, R20, R20
 	VEOR V25.B16, V25.B16, V25.B16
@@ -14319,8 +14387,8 @@ one545:
 	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
 	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, one545
-end546:
+	CBNZ R15, one551
+end552:
 	VSHL $14, V16.S4, V16.S4
 	VSHL $14, V17.S4, V17.S4
 	VSHL $14, V18.S4, V18.S4
@@ -14343,22 +14411,22 @@ end546:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin547
+	CBZ R26, begin553
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready549
-begin547:
+	B ready555
+begin553:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain548
+	CBZ R16, plain554
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain548:
-ready549:
+plain554:
+ready555:
 	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
 	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
 	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
@@ -14383,22 +14451,22 @@ ready549:
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin550
+	CBZ R26, begin556
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready552
-begin550:
+	B ready558
+begin556:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain551
+	CBZ R16, plain557
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain551:
-ready552:
+plain557:
+ready558:
 	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
 	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
 	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
@@ -14408,11 +14476,11 @@ ready552:
 	ADD R4, R1, R1
 	ADD R4, R1, R1
 	SUBS $2, R12, R12
-	BGT tiles540
-	B rowsEnd541
-fewer542:
+	BGT tiles546
+	B rowsEnd547
+fewer548:
 	CMP $1, R12
-	BLT fewer553
+	BLT fewer559
 
 	// 1 rows.
 	VEOR V0.B16, V0.B16, V0.B16
@@ -14430,8 +14498,8 @@ fewer542:
 	MOVD R2, R19
 	MOVD R1, R20
 	SUBS $4, R6, R15
-	BLT tail555
-groups554:
+	BLT tail561
+groups560:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R20), F25
 	VUZP1 V25.B16, V24.B16, V31.B16
@@ -14499,11 +14567,11 @@ groups554:
 	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
 	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
 	SUBS $4, R15, R15
-	BGE groups554
-tail555:
+	BGE groups560
+tail561:
 	ADD $4, R15, R15
-	CBZ R15, end557
-one556:
+	CBZ R15, end563
+one562:
 	FMOVD 0(R20), F24
 	ADD $8, R20, R20
 	VEOR V25.B16, V25.B16, V25.B16
@@ -14530,8 +14598,8 @@ one556:
 	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
 	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
 	SUB $1, R15, R15
-	CBNZ R15, one556
-end557:
+	CBNZ R15, one562
+end563:
 	VSHL $14, V16.S4, V16.S4
 	VSHL $14, V17.S4, V17.S4
 	VSHL $14, V18.S4, V18.S4
@@ -14554,22 +14622,22 @@ end557:
 	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
-	CBZ R26, begin558
+	CBZ R26, begin564
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
-	B ready560
-begin558:
+	B ready566
+begin564:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain559
+	CBZ R16, plain565
 	VLD1R.P 4(R16), [V31.S4]
 	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
 	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
 	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
 	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
-plain559:
-ready560:
+plain565:
+ready566:
 	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
 	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
 	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
@@ -14578,14 +14646,14 @@ ready560:
 	ADD R3, R0, R0
 	ADD R4, R1, R1
 	SUBS $1, R12, R12
-	BGT tiles540
-	B rowsEnd541
-fewer553:
-rowsEnd541:
+	BGT tiles546
+	B rowsEnd547
+fewer559:
+rowsEnd547:
 	ADD $64, R9, R9
 	ADD R8, R2, R2
 	SUB $1, R7, R7
-	CBNZ R7, panel539
+	CBNZ R7, panel545
 	RET
 
 // weightsInt8Dot works like integersOfProducts.

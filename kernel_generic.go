@@ -11,8 +11,7 @@ import (
 // as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation.
 //
 // One block of keys goes through the kernels in this order: packKeys and packValues,
-// unless rows are read in place; score; softcap, alibi, addBias and maskKeys as the options
-// want; softmax, or softmaxMasked where some row does not see some key; accumulate, or
+// unless rows are read in place; score; softcap, addBias and alibi as the options want; softmax, or softmaxMasked where some row does not see some key; accumulate, or
 // accumulateMasked where such a key's value may be NaN or infinite. After the last block, normalize
 // divides by the sums. What becomes of rows that have seen no score above −Inf is decided by
 // clearMasked.
@@ -279,28 +278,37 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row, the first of
-// which is key lo of the block. Rows of bias are stride apart; of s and visible it takes every
-// step-th row. A bias of −Inf masks its key: the key's bit in visible is cleared. It returns the
-// keys that all of these rows see.
-func addBiasGeneric(s, bias []float32, visible []uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64) {
-	every = ^uint64(0)
+// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row. Rows of bias
+// are stride apart; of s it takes every step-th row.
+func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
 			at := &s[r*step*Block+j]
 			*at = f32.FMA(*at, u, e)
+		}
+	}
+}
+
+// maskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hides one so
+// and whether some bias is neither that nor ±0. Rows are n keys, the first of which is key lo of
+// the block; of visible it takes every step-th row.
+func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
+	n int) (hides, adds bool) {
+	for r := range rows {
+		for j, e := range bias[r*stride:][:n] {
 			if e == negInf {
 				visible[r*step] &^= 1 << (lo + j)
+				hides = true
+			} else if e != 0 {
+				adds = true
 			}
 		}
-		every &= visible[r*step]
 	}
-	return every
+	return hides, adds
 }
 
 // maskKeys clears the bits of keys where a row's mask is false, and returns the keys
-// that all of these rows see. Rows and keys are those of addBias.
+// that all of these rows see. Rows and keys are those of maskBias.
 func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
 	for r := range rows {

@@ -15,10 +15,6 @@ import (
 // the codes of a group of four steps of 16 columns (see kernel_typed.go), the upper halves those of
 // the next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 + k%4.
 
-// levels are the integers of the codes: the sign is the highest bit. They are the Lloyd-Max points
-// of normal data scaled by their maximum.
-var levels = [16]int8{5, 16, 28, 40, 54, 69, 89, 117, -5, -16, -28, -40, -54, -69, -89, -117}
-
 // levelBounds are where a magnitude, in scales, is rounded to the next level.
 var levelBounds = [7]float32{10.5, 22, 34, 47, 61.5, 79, 103}
 
@@ -90,9 +86,6 @@ func putCodes(dst, codes []byte, upper bool) {
 		binary.LittleEndian.PutUint64(dst[i:], x)
 	}
 }
-
-// codeAt is code i of x: the lower half of byte i/2 if i is even, else the upper half.
-func codeAt(x []byte, i int) byte { return x[i/2] >> (i % 2 * 4) & 15 }
 
 // setCode makes code i of x.
 func setCode(x []byte, i int, code byte) {

@@ -32,12 +32,13 @@ func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	panic(unreachable)
 }
-func mergeSIMD(o, b *float32, n int, x, y float32)                { panic(unreachable) }
-func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32) { panic(unreachable) }
-func softcapSIMD(s *float32, n int, limit, factor float32)        { panic(unreachable) }
-func alibiSIMD(s *float32, n int, slope float32, first int)       { panic(unreachable) }
-func addBiasSIMD(s, bias *float32, visible *uint64, rows, step, stride, lo, n int,
-	u float32) (every uint64) {
+func mergeSIMD(o, b *float32, n int, x, y float32)                       { panic(unreachable) }
+func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)        { panic(unreachable) }
+func softcapSIMD(s *float32, n int, limit, factor float32)               { panic(unreachable) }
+func alibiSIMD(s *float32, n int, slope float32, first int)              { panic(unreachable) }
+func addBiasSIMD(s, bias *float32, rows, step, stride, n int, u float32) { panic(unreachable) }
+func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
+	n int) (hides, adds bool) {
 	panic(unreachable)
 }
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64) {

@@ -193,12 +193,22 @@ var kernelTests = []kernelTest{
 		stride := c.stride(keys, c.IntN(9))
 		bias := c.input((rows-1)*stride + keys)
 		s, sWant := c.output((rows-1)*step*Block + keys)
+		unit := c.factor()
+		addBias(s, bias, rows, step, stride, keys, unit)
+		addBiasGeneric(sWant, bias, rows, step, stride, keys, unit)
+	}},
+	{"maskBias", pairDims, func(c *trial, n []int) {
+		rows, keys, step := n[0], n[1], 1+c.IntN(3)
+		stride := c.stride(keys, c.IntN(9))
+		bias := c.inputBias((rows-1)*stride + keys)
 		visible := c.visibleBits((rows-1)*step + 1)
 		got, want := slices.Clone(visible), slices.Clone(visible)
 		lo := c.IntN(Block - keys + 1)
-		unit := c.factor()
-		every := addBias(s, bias, got, rows, step, stride, lo, keys, unit)
-		c.equal("every", every, addBiasGeneric(sWant, bias, want, rows, step, stride, lo, keys, unit))
+		hides, adds := maskBias(bias, got, rows, step, stride, lo, keys)
+		hidesWant, addsWant := maskBiasGeneric(bias, want, rows, step, stride, lo, keys)
+		if hides != hidesWant || adds != addsWant {
+			c.fail("hides %t, adds %t, want %t, %t", hides, adds, hidesWant, addsWant)
+		}
 		for r := range want {
 			c.equal("visible", got[r], want[r])
 		}
@@ -563,6 +573,7 @@ func FuzzMergeSums(f *testing.F)        { fuzzKernel(f, "mergeSums") }
 func FuzzSoftcap(f *testing.F)          { fuzzKernel(f, "softcap") }
 func FuzzAlibi(f *testing.F)            { fuzzKernel(f, "alibi") }
 func FuzzAddBias(f *testing.F)          { fuzzKernel(f, "addBias") }
+func FuzzMaskBias(f *testing.F)         { fuzzKernel(f, "maskBias") }
 func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }

@@ -31,7 +31,7 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 		scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 		return
 	}
-	if p.pairwise {
+	if p.looks {
 		w.prefetchPairs(p, c, b, t)
 	}
 	k, from := w.floatKeys(p, b), lo/panel*panel
@@ -76,27 +76,19 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
 	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
-	if w.hides(p, b, t, v, at) {
+	if w.hides(b, t, v) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}
 	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
-// hides reports whether some row of a tile does not see some of its keys, whatever options say, and
-// a weight of 0 does not make their values vanish, since some value of the part is NaN or infinite.
-// That is looked for once.
-func (w *scratch) hides(p *plan, b *part, t *tile, v []float32, at int) bool {
+// hides reports whether some row of a tile does not see some of its keys and a weight of 0 does not
+// make their values vanish, since some value of the part is NaN or infinite. That is looked for
+// once.
+func (w *scratch) hides(b *part, t *tile, v []float32) bool {
 	if t.uniform {
-		all, every := lowBits(t.hi)&^lowBits(t.lo), true
-		if p.bias.Data != nil {
-			for _, visible := range w.visible[at:][:t.rows] {
-				every = every && visible == all
-			}
-		}
-		if every {
-			return false
-		}
+		return false
 	}
 	if w.scanned {
 		return !w.finite

@@ -20,12 +20,13 @@ var layerTable = []layers.Layer{
 		inspect`},
 	{Name: "call", Files: `validate validate_views validate_tree validate_lists schedule
 		schedule_sequences`},
-	{Name: "engine", Files: `chunk span look ancestors tile tile_options kind kind_floats
+	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic
 		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
-		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs kernel_noasm kernel_noavx`},
+		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs
+		kernel_noasm kernel_noavx`},
 	{Name: "types", Files: "view options format errors"},
 }
 

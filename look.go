@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, tree, mask and blocks is asked before anything of it is
-// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
+// What rows see of a block by position, tree, mask, bias and blocks is asked before anything of it
+// is read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
 // touched, and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
@@ -16,63 +16,186 @@ const (
 	sawSome
 	sawEverywhere // each row some keys of the first panel and of the last one, or near these
 	sawAll
+
+	sawBias = 1 << 7 // beside sawAll: scores have a bias, which hides nothing
 )
 
 // look finds out which keys of a part the chunk's rows see, and reports whether some row sees one.
 // Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
 // at for the first of them: for others it is known where nobody sees a key, or all see the block.
+// Of the bias of many rows, which is much memory, look asks only whether it shows some key: see does
+// the rest.
 func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	known := w.knownOf(p, c, b)
-	if *known != sawNone && *known != sawAll {
-		*known = w.lookAt(p, c, b)
+	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
+	if b.saw = *known &^ sawBias; b.saw != sawNone && b.saw != sawAll {
+		b.asks = p.bias.Data != nil && c.rows > p.tileRows && !c.apart
+		b.saw = w.lookAt(p, c, b)
+		if b.asks && b.saw != sawNone && !w.biasShows(p, c, b) {
+			b.saw = sawNone
+		}
+		if *known = b.saw; b.saw == sawAll {
+			*known = b.knownAll()
+		}
 	}
-	b.looked, b.every, b.trims = true, *known == sawAll, *known == sawSome
-	return *known != sawNone
+	b.partly = b.saw != sawAll || b.asks
+	return b.saw != sawNone
+}
+
+// see makes a tile one of what its rows see, and notes whether their scores have a bias.
+func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
+	if b.asks {
+		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
+		b.biased = b.biased || adds
+		if hides {
+			b.hides = true
+			w.trim(c, t)
+			return
+		}
+	}
+	switch b.saw {
+	case sawSome:
+		w.trim(c, t)
+	case sawEverywhere:
+		t.uniform = false
+	}
+}
+
+// learn notes for other heads that a bias has hidden nothing of a block that was looked at.
+func (w *scratch) learn(p *plan, c *chunk, b *part) {
+	if b.saw == sawAll && !b.hides {
+		known := w.knownOf(p, c, b)
+		b.asks = false
+		*known = b.knownAll()
+	}
+}
+
+// knownAll is what to note of a block that all rows see by mask and blocks.
+func (b *part) knownAll() uint8 {
+	switch {
+	case b.asks:
+		return sawSome
+	case b.biased:
+		return sawAll | sawBias
+	}
+	return sawAll
 }
 
 // knownOf is where it is noted what a chunk's rows see of a block.
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
-	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
+	known := w.knownBlocks(p, c)
+	if known == nil {
+		w.unknown = 0
+		return &w.unknown
+	}
+	return &known[b.first/Block]
+}
+
+// knownBlocks is what is known of all blocks, if heads see alike.
+func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
+	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
 	blocks := parts(p.lk, Block)
 	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
 		p.chunksPerHead*blocks > maxKnown {
-		w.unknown = 0
-		return &w.unknown
+		return nil
 	}
 	if w.knownEntry != c.b {
 		w.knownEntry = c.b
 		w.known = grow(w.known, p.chunksPerHead*blocks)
 		clear(w.known[:p.chunksPerHead*blocks])
 	}
-	return &w.known[c.row/p.chunkRows*blocks+b.first/Block]
+	return w.known[c.row/p.chunkRows*blocks:][:blocks]
 }
 
 // maxKnown bounds the memory of what is known.
 const maxKnown = 1 << 20
 
-// lookAt leaves what rows see in w.seen.
+// lookAt leaves in w.seen what rows see.
 func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
-	if p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+	if !c.apart {
+		return w.lookAtRows(p, c, b, w.blocksAhead(p, c, b))
+	}
+	saw := w.lookAtRows(p, &w.beside[0].chunk, b, 1)
+	for i := range w.beside[1:] {
+		saw = sawBoth(saw, w.lookAtRows(p, &w.beside[1+i].chunk, b, 1))
+	}
+	return saw
+}
+
+// sawBoth is what rows see of a block together.
+func sawBoth(a, b uint8) uint8 {
+	switch {
+	case a == b:
+		return a
+	case max(a, b) == sawAll && min(a, b) == sawEverywhere:
+		return sawEverywhere
+	}
+	return sawSome
+}
+
+// lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
+// does so for some blocks.
+func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
+	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
+	var ahead *maskAhead
+	mask := 0
+	if p.mask.Data != nil && !p.listed {
+		ahead = w.aheadOf(p, c)
+		mask = ahead.find(p, c, b.first, blocks)
+	}
+	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+		clear(seen)
 		return sawNone
 	}
-	seen, whole := w.seen[:c.rows], lowBits(b.hi)&^lowBits(b.lo)
-	for r := range seen {
-		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
-			lo, hi := b.keyRange(p, c, r)
-			seen[r] = lowBits(hi) &^ lowBits(lo)
+	hides, some := !b.equal || whole != ^uint64(0), false
+	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
+		fillOnes(seen)
+	} else {
+		for r := range seen {
+			if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
+				lo, hi := b.keyRange(p, c, r)
+				seen[r] = lowBits(hi) &^ lowBits(lo)
+			}
 		}
 	}
 	if p.parents != nil {
+		hides = true
 		w.lookAtTree(p, c, b, seen)
 	}
 	if p.blocked.Data != nil {
-		w.lookAtBlocks(p, c, b, seen)
+		some = w.lookAtBlocks(p, c, b, seen)
+		hides = hides || some && c.base%Block != 0 // a part of the block, perhaps
 	}
-	if p.mask.Data != nil {
-		w.lookAtMask(p, c, b, seen)
+	if p.mask.Data != nil && p.listed {
+		hides = true
+		w.lookAtListMask(p, c, b, seen)
 	}
+	if ahead != nil && ahead.every[mask] != ^uint64(0) {
+		hides = true
+		ahead.allow(p, c, mask, seen)
+	}
+	if p.bias.Data != nil && !b.asks {
+		x, adds := w.lookAtBias(p, c, b, 0, c.rows)
+		hides, b.biased = hides || x, b.biased || adds
+	}
+	switch {
+	case hides:
+		return sawOf(seen)
+	case some:
+		return sawSome
+	}
+	return sawAll
+}
+
+// sawOf is what rows see together.
+func sawOf(seen []uint64) uint8 {
 	some, every, lo, hi := uint64(0), ^uint64(0), 0, Block
+	before := ^seen[0]
 	for _, e := range seen {
+		if e == before {
+			continue // most rows see what the one before does
+		}
+		before = e
 		some |= e
 		every &= e
 		lo, hi = max(lo, bits.TrailingZeros64(e)), min(hi, bits.Len64(e))
@@ -107,8 +230,9 @@ func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	return false
 }
 
-// lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see.
-func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
+// lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
+// reports whether there are some.
+func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides bool) {
 	for r := 0; r < len(seen); {
 		h, i := p.locate(c.kv, c.row+r)
 		i -= c.query
@@ -117,11 +241,15 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
 			n = min(len(seen)-r, (i/Block+1)*Block*p.group-(c.row+r-c.query*p.group))
 		}
 		keys := c.keysOfBlocks(b, p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block):])
-		for j := range seen[r : r+n] {
-			seen[r+j] &= keys
+		if keys != ^uint64(0) {
+			hides = true
+			for j := range seen[r : r+n] {
+				seen[r+j] &= keys
+			}
 		}
 		r += n
 	}
+	return hides
 }
 
 // keysOfBlocks is the keys of a part that a row of Options.Blocks shows. Those of a document may be
@@ -138,41 +266,99 @@ func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
 	return keys
 }
 
-// lookAtMask takes keys out of seen that the mask does not allow. A mask that is the same for all
-// heads is looked at once for those of the group.
-func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
+// lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is the
+// same for all heads is looked at once for those of the group. It reports whether a bias hides a
+// key, and whether one is neither that nor ±0.
+func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
+	seen, first, group := w.seen[c.at+row:][:rows], c.row+row, p.group
 	if p.listed {
-		w.lookAtListMask(p, c, b, seen)
-		return
-	}
-	group := p.group
-	if p.mask.SH != 0 {
-		for r := range min(group, len(seen)) {
-			h, i := p.locate(c.kv, c.row+r)
-			from := p.mask.offset(c.b, h, i) + c.base + b.first + b.lo
-			rows := (len(seen) - r + group - 1) / group
-			maskKeys(p.mask.Data[from:], seen[r:], rows, group, p.mask.SL, b.lo, b.hi-b.lo)
+		for r := range seen {
+			x := w.biasOf(p, c, first+r, b.first, b.lo, b.hi)
+			some, more := maskBias(x, seen[r:], 1, 1, 0, b.lo, b.hi-b.lo)
+			hides, adds = hides || some, adds || more
 		}
-		return
+		return hides, adds
 	}
-	first := c.row / group
-	queries := (c.row+len(seen)-1)/group - first + 1
-	if p.mask.SL == 0 {
+	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
+		for r := range min(group, rows) {
+			h, i := p.locate(c.kv, first+r)
+			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
+			some, more := maskBias(x, seen[r:], (rows-r+group-1)/group, group, p.bias.SL, b.lo,
+				b.hi-b.lo)
+			hides, adds = hides || some, adds || more
+		}
+		return hides, adds
+	}
+	query := first / group
+	queries := (first+rows-1)/group - query + 1
+	if p.bias.SL == 0 {
 		queries = 1
 	}
 	allowed := w.allowed[:queries]
-	for i := range allowed {
-		allowed[i] = ^uint64(0)
-	}
-	from := p.mask.offset(c.b, 0, first) + c.base + b.first + b.lo
-	maskKeys(p.mask.Data[from:], allowed, queries, 1, p.mask.SL, b.lo, b.hi-b.lo)
+	fillOnes(allowed)
+	x := p.bias.Data[p.bias.offset(c.b, 0, query)+c.base+b.first+b.lo:]
+	hides, adds = maskBias(x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
 		i := 0
 		if queries > 1 {
-			i = (c.row+r)/group - first
+			i = (first+r)/group - query
 		}
 		seen[r] &= allowed[i]
 	}
+	return hides, adds
+}
+
+// biasShows reports whether a bias leaves some row a key: most often it does the first one.
+func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
+	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
+		n = min(n, c.rows-row)
+		hides, _ := w.lookAtBias(p, c, b, row, n)
+		b.hides = b.hides || hides
+		for _, e := range w.seen[c.at+row:][:n] {
+			if e != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// seeSpan leaves a span of several whole blocks or heads the first blocks that all rows of all heads
+// see, or if there is none, makes it one of one block that heads take one after the other. It
+// returns the span's end.
+func (w *scratch) seeSpan(p *plan, c *chunk, s *span) (end int) {
+	n := 0
+	for s.biased = false; n < s.blocks && w.headsSeeWhole(p, c, s.first+n*Block, s); n++ {
+	}
+	if s.blocks = max(1, n); n == 0 {
+		s.step = Block
+	}
+	return s.first + s.blocks*Block
+}
+
+// headsSeeWhole reports whether all rows of all heads of a chunk see a whole block.
+func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
+	var h chunk
+	for g := range c.heads {
+		b := part{first: first, hi: Block, equal: true}
+		if !w.seesWhole(p, w.head(c, g, &h), &b) {
+			return false
+		}
+		s.biased = s.biased || b.biased
+	}
+	return true
+}
+
+// seesWhole reports whether all rows of a chunk see a whole block.
+func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
+	t := tile{rows: c.rows, hi: Block, uniform: true}
+	if !w.look(p, c, b) || b.saw != sawAll {
+		return false
+	}
+	if b.asks {
+		w.see(p, c, b, &t)
+	}
+	return !b.hides
 }
 
 // skipHidden is the first key from lo to hi−1 at which the block begins, or lo, of which a mask or
@@ -180,7 +366,8 @@ func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
 // where a row of the mask stands for all, so that long runs that nobody sees take no time.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
-	if p.mask.Data == nil || p.listed || c.heads > 1 || c.rows > inPlaceRows && several {
+	if p.mask.Data == nil || p.listed || c.heads > 1 || c.apart ||
+		c.rows > inPlaceRows && several {
 		return lo
 	}
 	rows := c.rows
@@ -211,11 +398,8 @@ func indexTrue(x []bool) int {
 
 // trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
 // where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
-func (w *scratch) trim(b *part, t *tile) {
-	if t.uniform = false; !b.trims {
-		return
-	}
-	seen := w.seen[t.row:][:t.rows]
+func (w *scratch) trim(c *chunk, t *tile) {
+	seen := w.seen[c.at+t.row:][:t.rows]
 	same := 1
 	for same < len(seen) && seen[same] == seen[0] {
 		same++
@@ -238,9 +422,12 @@ func (w *scratch) trim(b *part, t *tile) {
 	}
 }
 
-// runOfAll is how many rows from one on see all keys of the block that was looked at.
-func (w *scratch) runOfAll(row, rows int) (n int) {
-	for row+n < rows && w.seen[row+n] == ^uint64(0) {
+// runOf is how many rows from one on see exactly some keys of the block that was looked at.
+func (w *scratch) runOf(keys uint64, c *chunk, row int) (n int) {
+	for _, e := range w.seen[c.at+row : c.at+c.rows] {
+		if e != keys {
+			break
+		}
 		n++
 	}
 	return n

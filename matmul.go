@@ -591,12 +591,10 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 
 // addBias adds the bias to a block of dst.
 func (p *projection) addBias(u *productBlock) {
-	var visible [1]uint64 // of no use here
 	for r := range u.rows {
 		for c := 0; c < u.cols; c += Block {
 			n := min(Block, u.cols-c)
-			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], visible[:], 1, 1,
-				0, 0, n, 1)
+			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
 		}
 	}
 }

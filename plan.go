@@ -63,6 +63,7 @@ type bufferOptions struct {
 type schedule struct {
 	workers       int // that the call is divided among
 	segments      int // of each chunk, that workers take one by one; 1 if a chunk is whole
+	segment       int // the first of them
 	headsPerChunk int // key/value heads
 	chunkRows     int // rows of a chunk, for each of its heads
 	tileRows      int // rows of a tile
@@ -83,9 +84,8 @@ type schedule struct {
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
-	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	looks       bool // pairs may be hidden: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
@@ -206,12 +206,26 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 	return rows - c.rows
 }
 
-// firstSegment is the first segment of keys that have not all been dropped.
-func (p *plan) firstSegment() int {
-	if p.listed {
-		return 0
+// seenSegments is the first segment of which some query may see a key by position, and how many
+// there are up to the last one.
+func (p *plan) seenSegments() (first, n int) {
+	entries, lo, hi := p.batch, p.lk, 0
+	if p.queryLens == nil && p.keyLens == nil {
+		entries = 1 // as all are
 	}
-	return p.first / Segment
+	var c chunk
+	for b := range entries {
+		if rows := p.entry(b, &c); rows > 0 {
+			from, _ := p.keyRange(&c, 0)
+			if _, to := p.keyRange(&c, rows/p.group-1); from < to {
+				lo, hi = min(lo, from), max(hi, to)
+			}
+		}
+	}
+	if lo >= hi {
+		return 0, 1
+	}
+	return lo / Segment, parts(hi, Segment) - lo/Segment
 }
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
@@ -269,6 +283,21 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 
 // What goes through the kernels together.
 
+// span is keys of one segment that go through the kernels together. Most spans are one block of one
+// head, which is loaded once for all tiles of rows.
+//
+// Spans of several blocks, or of several heads in steps, are for few rows, which wait for memory:
+// these keep reading keys, or values, where each change between them would make memory pause. Only
+// the order of independent steps is another one, so the bits are the same.
+type span struct {
+	first  int  // key at which its first block begins, a multiple of Block
+	lo, hi int  // keys of its last block that some row may see; only a single block has lo > 0
+	blocks int  // more than one only if equal
+	step   int  // keys of a step: Block, or less for several heads that see the whole block
+	equal  bool // by position, every row sees all keys from first to the last one of the span
+	biased bool // some scores of a span of several blocks or heads have a bias
+}
+
 // part is keys of one block, of which a head reads those from lo to hi−1.
 type part struct {
 	first  int // key at which the block begins, from which lo and hi count
@@ -276,9 +305,13 @@ type part struct {
 	memory []byte // of a cache or store, or what was gathered of it, and
 	place  int    // where the block begins in that
 	equal  bool   // by position, every row of the chunk sees all of these keys
-	looked bool   // which of them rows see is in scratch.seen; then
-	every  bool   // whether all rows see the whole block,
-	trims  bool   // or some so few keys that tiles may have fewer
+	biased bool   // some scores have a bias
+
+	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
+	saw    uint8 // sawSome to sawAll, as look.go has them,
+	asks   bool  // but for a bias, which is to be looked at tile by tile;
+	partly bool  // so they may not see all of it
+	hides  bool  // the bias has hidden keys of some row
 }
 
 // tile is the rows that go through the kernels together, and the keys of the

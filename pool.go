@@ -322,7 +322,7 @@ func (j *job) chunkOf(unit int) (chunk, segment, segments int) {
 	if s := j.plan.sequences; s != nil {
 		return s.unit(unit)
 	}
-	return j.order(unit / j.segments), j.plan.firstSegment() + unit%j.segments, j.segments
+	return j.order(unit / j.segments), j.plan.segment + unit%j.segments, j.segments
 }
 
 // work takes and computes units until none is left. It returns how many it took.
@@ -435,7 +435,7 @@ func (j *job) finish(w *scratch, c *chunk, i int) {
 // state is the memory for the state of chunk i over a segment.
 func (j *job) state(i, segment int) state {
 	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
-	at := (i*j.segments + segment - j.plan.firstSegment()) * size
+	at := (i*j.segments + segment - j.plan.segment) * size
 	if s := j.plan.sequences; s != nil {
 		w := s.itemOf(i, false)
 		size, rows = w.stateSize, w.rows

@@ -71,25 +71,31 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 	return runs
 }
 
-// prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
-// the queue: the bias is read as soon as the tile's scores are there.
+// prefetchPairs puts what is looked at next in front of the queue: the bias of the next tile, which
+// is much memory, or if there is none, the tile's mask for the next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
-	if c.rows <= inPlaceRows || p.listed {
+	row, first := c.row+t.row, b.first+Block
+	if p.bias.Data != nil {
+		if row += t.rows; t.row+t.rows < c.rows {
+			first = b.first
+		} else {
+			row = c.row
+		}
+	} else if p.mask.Data == nil {
 		return
 	}
-	heads := min(p.group, t.rows, pairRuns)
-	for first := range heads {
-		h, i := p.locate(c.kv, c.row+t.row+first)
-		rows := p.rowsOfHead(t, first)
-		at := &w.queue.runs[pairRuns-heads+first]
+	if c.rows <= inPlaceRows || first >= c.hi || c.apart || p.listed {
+		return
+	}
+	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)
+	heads := min(p.group, all, pairRuns)
+	for r := range heads {
+		h, i := p.locate(c.kv, row+r)
+		at, rows := &w.queue.runs[pairRuns-heads+r], (all-r+p.group-1)/p.group
 		if p.bias.Data != nil {
-			from := p.bias.offset(c.b, h, i) + c.base + b.first + t.lo
-			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
-		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
-			from := p.mask.offset(c.b, h, i) + c.base + next // it was looked at for this block
-			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
+			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first, p.bias.SL, rows, keys)
 		} else {
-			return
+			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first, p.mask.SL, rows, keys)
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)

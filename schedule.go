@@ -65,10 +65,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
 		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
-		looks: p.mask.Data != nil || p.blocked.Data != nil,
+		looks: p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil,
 		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
-	p.pairwise = p.looks || p.bias.Data != nil
-	p.plain = !p.natural && !p.pairwise
+	p.plain = !p.natural && !p.looks
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
@@ -141,7 +140,7 @@ func (p *plan) partition(workers int) {
 		p.partitionLists(workers)
 		return
 	}
-	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
+	first, segments := p.seenSegments()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
 	if p.holdsSegments(segments) {
@@ -163,7 +162,7 @@ func (p *plan) partition(workers int) {
 	rows := roundUp((p.lq*p.group+perHead-1)/perHead, minChunkRows)
 	p.chunkRows = min(p.chunkRows, max(rows, minRows))
 	if p.countChunks() < want && segments > 1 && p.holdsSegments(segments) {
-		p.segments = segments
+		p.segment, p.segments = first, segments
 	}
 }
 
@@ -217,10 +216,10 @@ func (p *plan) decideReads(t *tuning.Row) {
 		!(p.packed != nil && p.packed.rotates)
 	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
 		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
-	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.pairwise {
+	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows
 	}
 	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {

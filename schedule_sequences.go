@@ -71,8 +71,8 @@ func (p *plan) orderSequences() {
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if s.documents || p.pairwise || p.slopes != nil || p.listed {
-		return // these options belong to rows of one sequence each
+	if s.documents || p.listed {
+		return // nothing is shared
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
 		return s.sequences[a].table.Compare(s.sequences[b].table)
@@ -125,10 +125,14 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 }
 
 // chooseHeads chooses how many key/value heads of a document go together: where rows are few those
-// that lie beside each other, unless workers want less.
+// that lie beside each other, and all of a document of one block, to which no head comes back. Less
+// if workers want less.
 func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
 	p.chunkRows = w.rows
 	w.heads = p.headsBeside(t, maxRows)
+	if s := p.sequences; s.sequences[s.order[w.first]].keys <= Block {
+		w.heads = max(1, min(p.kvHeads, maxRows/w.rows))
+	}
 	if float64(w.heads)*w.cost > target {
 		w.heads = max(1, int(target/w.cost))
 	}

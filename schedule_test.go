@@ -75,6 +75,36 @@ func TestScheduleOfLists(t *testing.T) {
 	}
 }
 
+// Segments that nobody sees are no units: those before a window, after a causal end, and beyond the
+// lengths of all entries.
+func TestScheduleOfSeenSegments(t *testing.T) {
+	for name, c := range map[string]struct {
+		opt   Options
+		first int
+		units int
+	}{
+		"all":      {Options{}, 0, 2 * 9},
+		"a window": {Options{Causal: BottomRight, Window: Window{Left: 1100}}, 7, 2 * 2},
+		"causal":   {Options{Causal: TopLeft, Offset: 3*Segment - 1}, 0, 2 * 3},
+		"both": {Options{Causal: TopLeft, Offset: 5*Segment + 900, Window: Window{Left: 1000}}, 4,
+			2 * 2},
+		"lengths": {Options{KeyLens: []int{10, 2*Segment + 1}}, 0, 2 * 3},
+		"nothing": {Options{KeyLens: []int{0, 0}}, 0, 2},
+		"in one":  {Options{Causal: BottomRight, Window: Window{Left: 10}}, 0, 2},
+		"two there": {Options{KeyLens: []int{Segment + 5, 9 * Segment}, Causal: BottomRight,
+			Window: Window{Left: 10}}, 0, 2 * 9},
+	} {
+		p := newProblem(random(name), normal, shape{2, 1, 1, 1, 9 * Segment, 8, 8})
+		dst, _, _ := p.results()
+		j := job{plan: newPlan(dst, p.q, p.k, p.v, &c.opt)}
+		must(t, j.plan.init(&c.opt))
+		if j.schedule(3); j.units != c.units || j.plan.segments > 1 && j.plan.segment != c.first {
+			t.Errorf("%s: %d units, segments from %d, want %d, %d", name, j.units, j.plan.segment, c.units,
+				c.first)
+		}
+	}
+}
+
 // Heads that would go together are separated if the workers have too little to share otherwise.
 func TestSchedulePartitionOfHeads(t *testing.T) {
 	for _, c := range []struct {
@@ -90,7 +120,7 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 	} {
 		x := Tensor{SH: 64, SL: 8 * 64}
 		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64,
-			source: source{k: x, v: x}}}
+			left: -1, right: -1, source: source{k: x, v: x}}}
 		j.schedule(c.workers)
 		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
 			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk,
@@ -112,7 +142,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
-		"bias":            {func(p *plan) { p.bias.Data = []float32{1} }, false},
+		"bias":            {func(p *plan) { p.bias.Data, p.natural = []float32{1}, true }, false},
 		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
 		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
 	} {

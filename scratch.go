@@ -5,25 +5,27 @@ import "sync"
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32 // queries of a chunk, gathered; over I8 rotated
-	total   state     // merged segments
-	part    state     // the segment at hand
-	tree    tree      // of segments before it, if there are several
-	units   units     // of the rows of the chunk at hand
-	alpha   []float32 // what softmax tells accumulate; x of merge
-	beta    []float32 // y of merge
-	natural []bool    // rows whose maxima are in natural units since sinks were merged
-	visible []uint64  // keys that the rows of s see
-	seen    []uint64  // keys that the rows of a chunk see of the block that was looked at
-	allowed []uint64  // and what a mask allows each query
-	known   []uint8   // what the rows of each chunk of a head see of each block, for all heads
-	unknown uint8     // what is looked at for a chunk alone
+	q       []float32   // queries of a chunk, gathered; over I8 rotated
+	total   state       // merged segments
+	part    state       // the segment at hand
+	tree    tree        // of segments before it, if there are several
+	units   units       // of the rows of the chunk at hand
+	alpha   []float32   // what softmax tells accumulate; x of merge
+	beta    []float32   // y of merge
+	natural []bool      // rows whose maxima are in natural units since sinks were merged
+	visible []uint64    // keys that the rows of s see
+	seen    []uint64    // keys that the rows of a chunk see of the block that was looked at
+	allowed []uint64    // what a bias allows each query
+	ahead   []maskAhead // and a mask in the blocks at hand
+	known   []uint8     // what the rows of each chunk of a head see of each block, for all heads
+	unknown uint8       // what is looked at for a chunk alone
 
 	knownEntry int           // the batch entry of what is known, −1 if there is none
 	queue      prefetchQueue // memory to prefetch
 	pointer    uintptr       // of the keys at hand, for prefetching page by page
 	next       chunk         // the chunk after the one at hand; no rows if there is none
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
+	beside     []prefixRows  // those of them whose rows go through a block together
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32     // row maxima of a tile, see fullTile
@@ -57,6 +59,9 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (w *scratch) fit(p *plan) {
 	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
+	for i := range w.ahead {
+		w.ahead[i].blocks = 0
+	}
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
 		packs: p.keyKind != kindPanels || p.valueKind != kindPanels, ints: p.integers}
@@ -149,4 +154,17 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 	var place [1]int
 	p.findBlocks(c, b.first, place[:])
 	b.memory, b.place = p.packed.data, place[0]
+}
+
+// aheadBlocks is how many blocks of a mask are read at once.
+const aheadBlocks = 64
+
+// maskAhead is what a mask allows some queries in the blocks at hand, a bit for each key. If heads
+// see alike, the rows of each chunk of a head have one, so that others find it.
+type maskAhead struct {
+	b, kv, row    int // of the chunk; kv is −1 if heads see alike
+	first, blocks int // keys from first on; no blocks if nothing is at hand
+	queries       int // rows of the mask for each block
+	bits          []uint64
+	some, every   [aheadBlocks]uint64 // what some, and all of them may see
 }

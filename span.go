@@ -1,19 +1,5 @@
 package attn
 
-// span is keys of one segment that go through the kernels together. Most spans are one block of one
-// head, which is loaded once for all tiles of rows.
-//
-// Spans of several blocks, or of several heads in steps, are for few rows, which wait for memory:
-// these keep reading keys, or values, where each change between them would make memory pause. Only
-// the order of independent steps is another one, so the bits are the same.
-type span struct {
-	first  int  // key at which its first block begins, a multiple of Block
-	lo, hi int  // keys of its last block that some row may see; only a single block has lo > 0
-	blocks int  // more than one only if equal
-	step   int  // keys of a step: Block, or less for several heads that see the whole block
-	equal  bool // by position, every row sees all keys from first to the last one of the span
-}
-
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 	if c.together > 0 {
@@ -29,6 +15,9 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 			}
 		}
 		end := p.nextSpan(c, lo, hi, &s)
+		if p.looks && (s.step < Block || s.blocks > 1) {
+			end = w.seeSpan(p, c, &s)
+		}
 		if w.queue.clear(); s.step < Block { // a queue is for enough rows
 			w.addKeysFirst(p, c, st, &s)
 		} else {
@@ -56,9 +45,9 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 // end.
 func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 	s.first, s.blocks, s.step = lo/Block*Block, 1, Block
-	s.lo, s.hi = lo-s.first, min(hi-s.first, Block)
+	s.lo, s.hi, s.biased = lo-s.first, min(hi-s.first, Block), false
 	all := min(hi, c.allHi) // to here every row sees the keys
-	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal || p.looks {
+	if s.equal = s.lo == 0 && lo >= c.allLo && s.first+s.hi <= all; !s.equal {
 		return s.first + s.hi
 	}
 	switch {
@@ -100,16 +89,20 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	}
 	full := p.full && !w.typed && b.lo == 0 && b.hi == Block && c.rows > p.keys.inPlaceRows &&
 		(b.looked || c.allLo <= b.first)
-	some := b.looked && !b.every
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
-		if b.tile(p, c, row, &t); some {
-			w.trim(&b, &t)
+		if b.partly {
+			if t.rows = w.addRun(p, c, st, &b, row, full); t.rows > 0 {
+				continue
+			}
+		}
+		if b.tile(p, c, row, &t); b.partly {
+			w.see(p, c, &b, &t)
 		}
 		switch {
 		case full && t.uniform && t.lo == 0 && t.hi == Block:
-			if t.rows = c.rows - row; some {
-				t.rows = w.runOfAll(row, c.rows)
+			if t.rows = c.rows - row; b.partly {
+				t.rows = w.runOf(^uint64(0), c, row)
 			}
 			w.fullTiles(p, c, st, &b, row, t.rows)
 		case t.lo < t.hi:
@@ -119,6 +112,28 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
+	if b.asks {
+		w.learn(p, c, &b)
+	}
+}
+
+// addRun adds a block that was looked at to rows from one on that see nothing of it or, if these may
+// go from kernel to kernel, all of it. It returns how many rows these are.
+func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bool) (rows int) {
+	if rows = w.runOf(0, c, row); rows > 0 {
+		if st.overwrite {
+			clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
+		}
+		return rows
+	}
+	if !full {
+		return 0
+	}
+	if rows = w.runOf(^uint64(0), c, row); rows < diagonalRows && rows < c.rows-row {
+		return 0
+	}
+	w.fullTiles(p, c, st, b, row, rows)
+	return rows
 }
 
 // addKeysFirst adds a span of few rows, which all see all of its keys: first they go through the
@@ -129,7 +144,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	for i := range s.blocks {
 		w.queue.after = (s.blocks - 1 - i) * Block
 		for key := 0; key < Block; key += s.step {
-			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true}
+			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true, biased: s.biased}
 			for g := range c.heads {
 				head := w.head(c, g, &h)
 				w.keys(p, head, &b)
@@ -143,7 +158,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		return
 	}
 	for i := range s.blocks {
-		b := part{first: s.first + i*Block, hi: Block, equal: true}
+		b := part{first: s.first + i*Block, hi: Block, equal: true, biased: s.biased}
 		w.values(p, c, &b)
 		w.addValues(p, c, st, &b, &t, i*c.rows)
 		st.overwrite = false
@@ -160,11 +175,8 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	} else {
 		for g := range c.heads {
 			head := w.head(c, g, &h)
-			var visible []uint64
-			if !w.optionScores(p, head, &part{first: s.first}, t, g*c.rows) {
-				visible = w.visible[g*c.rows:]
-			}
-			masked = w.weigh(p, st, nil, visible, head.at, c.rows, g*c.rows, 0, Block) || masked
+			w.optionScores(p, head, &part{first: s.first, biased: s.biased}, t, g*c.rows)
+			masked = w.weigh(p, st, nil, nil, head.at, c.rows, g*c.rows, 0, Block) || masked
 		}
 	}
 	for key := 0; key < Block; key += s.step {

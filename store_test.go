@@ -697,7 +697,8 @@ func sequenceOf(t testing.TB, g StoreConfig) *Sequence {
 	return store.NewSequence()
 }
 
-// Sequences that share pages are one work item; a call is divided by work, not by sequences.
+// Sequences that share pages are one work item, whatever the options; a call is divided by work, not
+// by sequences.
 func TestSequencesShareItems(t *testing.T) {
 	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 64, ValueDim: 64, Pages: 100})
 	must(t, err)
@@ -713,10 +714,15 @@ func TestSequencesShareItems(t *testing.T) {
 	slices.Reverse(seqs) // the one alone is the last
 	for _, c := range []struct {
 		workers, items, chunks int
-		slopes                 []float32
-	}{{1, 2, 4, nil}, {2, 2, 4, nil}, {1, 9, 18, make([]float32, 4)}} {
+		opt                    Options
+	}{
+		{1, 2, 4, Options{}}, {2, 2, 4, Options{}}, {1, 2, 4, Options{Slopes: make([]float32, 4)}},
+		{1, 2, 4, Options{Mask: BHLD(make([]bool, 9*3*Segment), 1, 1, 9, 3*Segment)}},
+		{1, 2, 4, Options{Bias: zeros(1, 1, 9, 3*Segment)}},
+	} {
 		var r sequenceCall
-		opt := &Options{Causal: BottomRight, Slopes: c.slopes}
+		opt := &c.opt
+		opt.Causal = BottomRight
 		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, opt)
 		must(t, p.initSequences(&r, seqs, opt))
 		p.decideSequences(&tuned, c.workers)

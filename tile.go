@@ -15,7 +15,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	operand.Reads(k, Block*d)
 	w.layout.reads(v)
-	if b.looked && !b.every { // parts alike in size, instead of a small rest
+	if b.partly { // parts alike in size, instead of a small rest
 		parts := (rows + maxTileRows - 1) / maxTileRows
 		n = roundUp((rows+parts-1)/parts, splitRows)
 	}

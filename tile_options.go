@@ -4,27 +4,45 @@ import "math"
 
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
-// none. It reports whether every row sees every key of the block at key first; if not, the keys
-// that a row sees have their bits set in w.visible.
+// none. It reports whether every row sees every key of the block; if not, the keys that a row sees
+// have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
-	full = t.uniform && t.lo == 0 && t.hi == Block
-	if p.bias.Data != nil || !full {
+	if full = t.uniform && t.lo == 0 && t.hi == Block; !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
-	first := b.first
-	u, every := p.scale, ^uint64(0)
 	switch {
-	case p.integers && p.natural:
-		every = w.int8Scores(p, c, first, t, at)
+	case !p.natural: // none is asked for
+		return full
+	case !c.apart || !b.biased && p.slopes == nil:
+		w.rowScores(p, c, b, t, at)
+		return full
+	}
+	for i := range w.beside {
+		x := &w.beside[i].chunk
+		from, to := max(x.at, c.at+t.row), min(x.at+x.rows, c.at+t.row+t.rows)
+		if from < to {
+			rows := tile{row: from - x.at, rows: to - from, lo: t.lo, hi: t.hi}
+			w.rowScores(p, x, b, &rows, at+from-c.at-t.row)
+		}
+	}
+	return full
+}
+
+// rowScores makes scores of a tile's products whose rows are of one sequence.
+func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
+	u := p.scale
+	switch {
+	case p.integers:
+		w.int8Scores(p, c, b, t, at)
 	case p.softcap > 0:
 		w.softcap(p.softcap, u/p.softcap, t, at)
 		u = 1
 	}
 	if p.integers {
 		// done
-	} else if p.bias.Data != nil {
-		every = w.addBias(p, c, first, t, at, u)
-	} else if p.natural && u != 1 {
+	} else if b.biased {
+		w.addBias(p, c, b.first, t, at, u)
+	} else if u != 1 {
 		w.scaleScores(u, t, at)
 	}
 	switch {
@@ -33,11 +51,10 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	case p.parents != nil:
 		w.addTreeSlopes(p, c, b, t, at)
 	case p.listed:
-		w.addListSlopes(p, c, first, t, at)
+		w.addListSlopes(p, c, b.first, t, at)
 	default:
-		w.addSlopes(p, c, first, t, at)
+		w.addSlopes(p, c, b.first, t, at)
 	}
-	return full && every == ^uint64(0)
 }
 
 // softcap caps the tile's scores: at once where they are side by side.
@@ -52,9 +69,8 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 }
 
 // int8Scores makes natural scores of products, and options of these, row by row, since each row has
-// its unit. It returns the keys that are left in every row.
-func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (every uint64) {
-	every = ^uint64(0)
+// its unit.
+func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
 	for r := range t.rows {
 		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
@@ -62,14 +78,13 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 			softcap(s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
 			u = 1
 		}
-		if p.bias.Data != nil {
-			bias := w.biasOf(p, c, row, first, t.lo, t.hi)
-			every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+		if b.biased {
+			bias := w.biasOf(p, c, row, b.first, t.lo, t.hi)
+			addBias(s, bias, 1, 1, 0, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
 	}
-	return every
 }
 
 // scaleScores multiplies the tile's scores: at once where they are side by side.
@@ -93,21 +108,18 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 	}
 }
 
-// addBias adds the bias to the tile's scores and takes the keys that it masks
-// out of w.visible. It returns the keys that are left in every row.
-func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
+// addBias adds the bias to the tile's scores.
+func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
 	if p.listed {
-		return w.addListBias(p, c, first, t, at, u)
+		w.addListBias(p, c, first, t, at, u)
+		return
 	}
-	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
-		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
-			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)
+		addBias(s, p.bias.Data[from:], rows, p.group, p.bias.SL, t.hi-t.lo, u)
 	}
-	return every
 }
 
 // rowsOfHead is the number of rows that belong to the head of row first: that one
@@ -120,8 +132,8 @@ func (p *plan) rowsOfHead(t *tile, first int) int {
 // mask and blocks.
 func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
-	if b.looked && !b.every {
-		copy(visible, w.seen[t.row:])
+	if b.partly {
+		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
 	seen := lowBits(t.hi) &^ lowBits(t.lo)

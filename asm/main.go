@@ -44,6 +44,7 @@ func assembly(folder string) ([]byte, error) {
 	p.softcap()
 	p.alibi()
 	p.addBias()
+	p.maskBias()
 	p.maskBits()
 	p.weights()
 	p.allFinite()

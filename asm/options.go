@@ -31,43 +31,70 @@ func (p *program) alibi() {
 }
 
 func (p *program) addBias() {
-	const at, bias, n, visible, shift, bits = R0, R1, R2, R3, R4, R5
-	const negInf, u = Vec(16), Vec(17)
-	p.kernelLike("addBiasGeneric", "addBiasRowSIMD", 0, "s bias n u:float32", "visible")
+	const at, bias, n = R0, R1, R2
+	const u = Vec(17)
+	p.kernelLike("addBiasGeneric", "addBiasRowSIMD", 0, "s bias n u:float32", "")
 	p.arg("s", at)
 	p.arg("bias", bias)
 	p.arg("n", n)
 	p.floatArg("u", u)
-	p.loadTable()
-	p.constant(negInf, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
-	p.MovImm(visible, 0)
-	p.MovImm(shift, 0)
-	v, b, bit, seen := from(0, 4), from(4, 4), from(20, 4), from(24, 4)
-	for i, v := range bit {
-		p.constant(v, p.bitsOfLanes(i))
-	}
+	v, b := from(0, 4), from(4, 4)
 	p.each(n, 4, func(s span) {
 		p.load(s, v, at)
 		p.loadNext(s, b, bias)
 		for i := range s.vectors {
-			p.Fcmeq(seen[i], b[i], negInf)
 			p.Fmla(b[i], v[i], u)
-			p.Bic(seen[i], bit[i], seen[i]) // the bits of visible keys
+		}
+		p.storeNext(s, b, at)
+	})
+	p.Ret()
+}
+
+func (p *program) maskBias() {
+	const bias, n, visible, shift, bits, adds = R0, R1, R2, R3, R4, R5
+	const negInf, zero = Vec(16), Vec(17)
+	p.kernelLike("maskBiasGeneric", "maskBiasRowSIMD", 0, "bias n", "visible adds")
+	p.arg("bias", bias)
+	p.arg("n", n)
+	p.loadTable()
+	p.constant(negInf, p.words("−Inf", bitsNegInf, bitsNegInf, bitsNegInf, bitsNegInf))
+	p.Zero(zero)
+	p.MovImm(visible, 0)
+	p.MovImm(adds, 0)
+	p.MovImm(shift, 0)
+	b, same, bit, seen, added := from(0, 4), Vec(4), from(20, 4), from(24, 4), from(28, 4)
+	for i, v := range bit {
+		p.constant(v, p.bitsOfLanes(i))
+	}
+	p.each(n, 4, func(s span) {
+		p.loadNext(s, b, bias)
+		for i := range s.vectors {
+			p.Fcmeq(same, b[i], negInf)
+			p.Bic(seen[i], bit[i], same) // the bits of visible keys
+			p.Fcmeq(same, b[i], zero)
+			p.Bic(added[i], seen[i], same) // and of those whose bias is not zero
 			if i > 0 {
 				p.OrrV(seen[0], seen[0], seen[i])
+				p.OrrV(added[0], added[0], added[i])
 			}
 		}
 		if s.single {
 			p.lowLane(seen[0])
+			p.lowLane(added[0])
 		}
-		p.storeNext(s, b, at)
-		p.Addv(seen[0], seen[0])
-		p.Umov(bits, seen[0], 0)
-		p.Lsl(bits, bits, shift)
-		p.Orr(visible, visible, bits)
+		for _, x := range []struct {
+			bits Vec
+			sum  Reg
+		}{{seen[0], visible}, {added[0], adds}} {
+			p.Addv(x.bits, x.bits)
+			p.Umov(bits, x.bits, 0)
+			p.Lsl(bits, bits, shift)
+			p.Orr(x.sum, x.sum, bits)
+		}
 		p.AddImm(shift, shift, s.elements())
 	})
 	p.result("visible", visible)
+	p.result("adds", adds)
 	p.Ret()
 }
 

@@ -139,6 +139,7 @@ func imm(n int) Op {
 // Predicates of VCMPPS, all of them quiet.
 const (
 	equal     = 0x00
+	notEqual  = 0x04
 	unordered = 0x03
 	lessThan  = 0x11
 	atMost    = 0x12

@@ -125,6 +125,7 @@ func ordinaryKernels() {
 	softcapKernel()
 	alibiKernel()
 	addBiasKernel()
+	maskBiasKernel()
 	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()

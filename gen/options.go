@@ -30,73 +30,128 @@ func alibiKernel() {
 	finish()
 }
 
-// addBiasKernel computes s = FMA(s, u, bias) and notes whether the row of bias has a −Inf. If it
-// has, a second pass finds out where.
+// addBiasKernel computes s = FMA(s, u, bias).
 func addBiasKernel() {
-	TEXT("addBiasSIMD", noSplit, "func(s, bias *float32, visible *uint64, "+
-		"rows, step, stride, lo, n int, u float32) (every uint64)")
-	s, bias, visible, rows := param("s"), param("bias"), param("visible"), param("rows")
-	n, lowest, every, unit := GP64(), YMM(), allOnes(), broadcastParam("u")
+	TEXT("addBiasSIMD", noSplit, "func(s, bias *float32, rows, step, stride, n int, u float32)")
+	s, bias, rows := param("s"), param("bias"), param("rows")
+	n, unit, at, from := GP64(), broadcastParam("u"), GP64(), GP64()
+	step, stride := param("step"), param("stride")
+	SHLQ(Imm(8), step) // rows of s are blockBytes long
 	add := func(s, bias reg.GPVirtual, disp int, mask reg.VecVirtual) {
 		b, sum := YMM(), YMM()
 		load(Mem{Base: bias, Disp: disp}, mask, b)
 		load(Mem{Base: s, Disp: disp}, mask, sum)
 		VFMADD213PS(b, unit, sum)
 		store(sum, mask, Mem{Base: s, Disp: disp})
-		// The old minimum wins if b is NaN; lanes that the mask leaves out are 0.
-		VMINPS(lowest, b, lowest)
 	}
 	Label("row")
-	VXORPS(lowest, lowest, lowest)
 	Load(Param("n"), n)
 	CMPQ(n, imm(block))
 	JNE(LabelRef("ragged"))
 	for v := range block / lanes {
 		add(s, bias, v*vector, nil)
 	}
-	JMP(LabelRef("added"))
+	JMP(LabelRef("next"))
 	Label("ragged")
-	at, from := GP64(), GP64()
 	MOVQ(s, at)
 	MOVQ(bias, from)
 	eachVector(n, func(mask reg.VecVirtual) { add(at, from, 0, mask) }, func() {
 		ADDQ(imm(vector), at)
 		ADDQ(imm(vector), from)
 	})
-	Label("added")
-	VCMPPS(Imm(equal), u32(bitsNegInf), lowest, lowest)
-	bits := GP64()
-	VMOVMSKPS(lowest, bits.As32())
-	TESTL(bits.As32(), bits.As32())
-	JE(LabelRef("next"))
-	Comment("Keys with a bias of −Inf are not visible.")
-	shift, gone := reg.RCX, GP64()
-	Load(Param("lo"), shift)
-	Load(Param("n"), n)
-	MOVQ(bias, from)
-	XORQ(gone, gone)
-	eachVector(n, func(mask reg.VecVirtual) {
+	Label("next")
+	LEAQ(Mem{Base: bias, Index: stride, Scale: 4}, bias)
+	ADDQ(step, s)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}
+
+// maskBiasKernel notes for each row whether a bias is −Inf, by the minimum, and which bits some of
+// them have. If there is a −Inf, a second pass finds out where, and which bits the others have.
+func maskBiasKernel() {
+	TEXT("maskBiasSIMD", noSplit, "func(bias *float32, visible *uint64, "+
+		"rows, step, stride, lo, n int) (hides, adds bool)")
+	bias, visible, rows := param("bias"), param("visible"), param("rows")
+	n, lowest, any, all, from := GP64(), YMM(), YMM(), YMM(), GP64()
+	VXORPS(all, all, all) // the bits of all that is not −Inf
+	note := func(m Mem, mask reg.VecVirtual) {
+		b := YMM()
+		load(m, mask, b)
+		// The old minimum wins if b is NaN; lanes that the mask leaves out are 0.
+		VMINPS(lowest, b, lowest)
+		VORPS(b, any, any)
+	}
+	bits, shift, gone, hides := GP64(), reg.RCX, GP64(), GP64()
+	XORQ(hides, hides)
+	masked := func(m Mem, mask reg.VecVirtual) {
 		b, masked := YMM(), YMM()
-		load(Mem{Base: from}, mask, b)
+		load(m, mask, b)
 		VCMPPS(Imm(equal), u32(bitsNegInf), b, masked)
 		VMOVMSKPS(masked, bits.As32())
+		VANDNPS(b, masked, b)
+		VORPS(b, all, all)
+	}
+	Label("row")
+	VXORPS(lowest, lowest, lowest)
+	VXORPS(any, any, any)
+	Load(Param("n"), n)
+	CMPQ(n, imm(block))
+	JNE(LabelRef("ragged"))
+	for v := range block / lanes {
+		note(Mem{Base: bias, Disp: v * vector}, nil)
+	}
+	JMP(LabelRef("noted"))
+	Label("ragged")
+	MOVQ(bias, from)
+	eachVector(n, func(mask reg.VecVirtual) { note(Mem{Base: from}, mask) },
+		func() { ADDQ(imm(vector), from) })
+	Label("noted")
+	VCMPPS(Imm(equal), u32(bitsNegInf), lowest, lowest)
+	VMOVMSKPS(lowest, bits.As32())
+	TESTL(bits.As32(), bits.As32())
+	JNE(LabelRef("masked"))
+	VORPS(any, all, all)
+	JMP(LabelRef("next"))
+	Label("masked")
+	Comment("Keys with a bias of −Inf are not visible.")
+	MOVL(U32(1), hides.As32())
+	XORQ(gone, gone)
+	Load(Param("n"), n)
+	CMPQ(n, imm(block))
+	JNE(LabelRef("maskedRagged"))
+	for v := block/lanes - 1; v >= 0; v-- {
+		masked(Mem{Base: bias, Disp: v * vector}, nil)
+		SHLQ(Imm(lanes), gone)
+		ORQ(bits, gone)
+	}
+	JMP(LabelRef("found"))
+	Label("maskedRagged")
+	Load(Param("lo"), shift)
+	MOVQ(bias, from)
+	eachVector(n, func(mask reg.VecVirtual) {
+		masked(Mem{Base: from}, mask)
 		SHLQ(reg.CL, bits)
 		ORQ(bits, gone)
 	}, func() {
 		ADDQ(imm(vector), from)
 		ADDQ(Imm(lanes), shift)
 	})
+	Label("found")
 	NOTQ(gone)
 	ANDQ(gone, Mem{Base: visible})
 	Label("next")
-	ANDQ(Mem{Base: visible}, every)
 	nextPairs(bias, visible, 4)
-	Load(Param("step"), at)
-	SHLQ(Imm(8), at) // rows of s are blockBytes long
-	ADDQ(at, s)
 	DECQ(rows)
 	JNE(LabelRef("row"))
-	Store(every, ReturnIndex(0))
+	adds, zero := GP8(), YMM()
+	VXORPS(zero, zero, zero)
+	VCMPPS(Imm(notEqual), zero, all, all) // a NaN is not equal
+	VMOVMSKPS(all, bits.As32())
+	TESTL(bits.As32(), bits.As32())
+	SETNE(adds)
+	Store(hides.As8(), ReturnIndex(0))
+	Store(adds, ReturnIndex(1))
 	finish()
 }
 
@@ -116,17 +171,30 @@ func nextPairs(pairs, visible reg.GPVirtual, size uint8) {
 	LEAQ(Mem{Base: visible, Index: by, Scale: 8}, visible)
 }
 
-// maskKeysKernel takes 32 booleans at once, then 8, then single ones. A Go bool is a byte of 0 or
-// 1.
+// maskKeysKernel takes whole blocks at once; of others 32 booleans, then 8, then single ones. A Go
+// bool is a byte of 0 or 1.
 func maskKeysKernel() {
 	TEXT("maskKeysSIMD", noSplit, "func(mask *bool, visible *uint64, "+
 		"rows, step, stride, lo, n int) (every uint64)")
 	mask, visible, rows, every := param("mask"), param("visible"), param("rows"), allOnes()
 	at, n, bits, gone, shift := GP64(), GP64(), GP64(), GP64(), reg.RCX
+	zero := YMM()
+	VPXOR(zero, zero, zero)
 	Label("row")
+	Load(Param("n"), n)
+	CMPQ(n, imm(block))
+	JNE(LabelRef("ragged"))
+	low, high := YMM(), YMM()
+	VPCMPEQB(Mem{Base: mask}, zero, low)
+	VPCMPEQB(Mem{Base: mask, Disp: 32}, zero, high)
+	VPMOVMSKB(low, gone.As32())
+	VPMOVMSKB(high, bits.As32())
+	SHLQ(Imm(32), bits)
+	ORQ(bits, gone)
+	JMP(LabelRef("gone"))
+	Label("ragged")
 	MOVQ(mask, at)
 	XORQ(gone, gone)
-	Load(Param("n"), n)
 	Load(Param("lo"), shift)
 	step := func(size int, load func()) {
 		loop, end := fmt.Sprintf("by%d", size), fmt.Sprintf("by%dEnd", size)
@@ -142,8 +210,6 @@ func maskKeysKernel() {
 		JMP(LabelRef(loop))
 		Label(end)
 	}
-	zero := YMM()
-	VPXOR(zero, zero, zero)
 	step(32, func() {
 		v := YMM()
 		VPCMPEQB(Mem{Base: at}, zero, v)
@@ -160,6 +226,7 @@ func maskKeysKernel() {
 		MOVBQZX(Mem{Base: at}, bits)
 		XORQ(Imm(1), bits)
 	})
+	Label("gone")
 	NOTQ(gone)
 	ANDQ(Mem{Base: visible}, gone)
 	MOVQ(gone, Mem{Base: visible})

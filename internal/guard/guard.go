@@ -32,6 +32,14 @@ func New[T Elem](n int) (*Buffer[T], error) {
 	return &Buffer[T]{write: s[:n:n], read: s[:n:n]}, nil
 }
 
+// Forbid makes memory inaccessible until allow is called. It begins at a page and ends at one.
+func Forbid[T Elem](x []T) (allow func(), err error) {
+	if !Protects() {
+		return func() {}, nil
+	}
+	return forbid(x)
+}
+
 // Cap returns the number of elements that fit.
 func (b *Buffer[T]) Cap() int { return len(b.write) }
 

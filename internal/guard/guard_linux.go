@@ -59,3 +59,16 @@ func elements[T Elem](b []byte) []T {
 	var e T
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
 }
+
+func forbid[T Elem](x []T) (allow func(), err error) {
+	var e T
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
+	if page := uintptr(unix.Getpagesize()); uintptr(unsafe.Pointer(&b[0]))%page != 0 ||
+		uintptr(len(b))%page != 0 {
+		return nil, fmt.Errorf("guard: %d bytes at %p are no pages", len(b), &b[0])
+	}
+	if err := unix.Mprotect(b, unix.PROT_NONE); err != nil {
+		return nil, fmt.Errorf("guard: protect %d bytes: %w", len(b), err)
+	}
+	return func() { unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE) }, nil
+}

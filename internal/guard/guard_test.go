@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"os"
 	"runtime/debug"
 	"testing"
 	"unsafe"
@@ -72,5 +73,35 @@ func TestViewsShareElements(t *testing.T) {
 				t.Fatalf("element %d is %d, want %d", i, read[i], i*3)
 			}
 		}
+	}
+}
+
+func TestForbiddenPagesFault(t *testing.T) {
+	if !Protects() {
+		return
+	}
+	page := os.Getpagesize() / 4
+	b, err := New[float32](3 * page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Free()
+	x, _ := b.Front(3 * page)
+	if _, err := Forbid(x[1 : 1+page]); err == nil {
+		t.Error("parts of pages are forbidden")
+	}
+	allow, err := Forbid(x[page : 2*page])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sink float32
+	if !faults(func() { sink += x[page] }) || !faults(func() { sink += x[2*page-1] }) {
+		t.Error("a forbidden page is read")
+	}
+	if faults(func() { sink += x[page-1] + x[2*page] }) {
+		t.Error("the pages beside it are forbidden, too")
+	}
+	if allow(); faults(func() { x[page] = sink }) {
+		t.Error("a page that is allowed again faults")
 	}
 }
