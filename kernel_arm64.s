@@ -14874,8 +14874,8 @@ TEXT ·encodeSIMD(SB), NOSPLIT, $0-28
 
 	// 16 at a time.
 	SUBS $16, R2, R2
-	BLT end562
-loop561:
+	BLT end568
+loop567:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
@@ -14957,14 +14957,14 @@ loop561:
 	WORD $0x4e2149ac // sqxtn2 v12.16b, v13.8h
 	FMOVQ.P F12, 16(R0)
 	SUBS $16, R2, R2
-	BGE loop561
-end562:
+	BGE loop567
+end568:
 	ADD $16, R2, R2
 
 	// 4 at a time.
 	SUBS $4, R2, R2
-	BLT end564
-loop563:
+	BLT end570
+loop569:
 	VLD1.P 16(R1), [V0.S4]
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	VUSHR $31, V0.S4, V4.S4
@@ -14988,14 +14988,14 @@ loop563:
 	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
 	FMOVS.P F12, 4(R0)
 	SUBS $4, R2, R2
-	BGE loop563
-end564:
+	BGE loop569
+end570:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2
-	BLT end566
-loop565:
+	BLT end572
+loop571:
 	FMOVS.P 4(R1), F0
 	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
 	VUSHR $31, V0.S4, V4.S4
@@ -15019,8 +15019,8 @@ loop565:
 	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
 	VST1.P V12.B[0], 1(R0)
 	SUBS $1, R2, R2
-	BGE loop565
-end566:
+	BGE loop571
+end572:
 	ADD $1, R2, R2
 	RET
 
