@@ -276,7 +276,7 @@ func FuzzReadConfig(f *testing.F) {
 			t.Errorf("%s: the sizes are %+v", text, c)
 		}
 		c.HeadDim = min(c.HeadDim, 1<<12) // for time
-		for _, turn := range c.turns() {
+		for _, turn := range c.turns(nil) {
 			if math.IsNaN(turn) || math.IsInf(turn, 0) {
 				t.Fatalf("%s: a position turns by %v", text, turn)
 			}

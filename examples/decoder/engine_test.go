@@ -27,7 +27,7 @@ func tinyModelOf(t *testing.T, l *folder.Loader, kind attn.Format) *model {
 		KVHeads: new(2), FFN: 96, Vocab: 300}
 	c, err := f.config()
 	must(t, err)
-	m := newModel(l, &c, kind)
+	m := newModel(l, &c, &folderNames, kind)
 	must(t, l.Err)
 	return m
 }

@@ -175,7 +175,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
-	m := newModel(l, &c, o.weights)
+	m := newModel(l, &c, &folderNames, o.weights)
 	l.CheckUsed(idleTensors...)
 	return m, l.BPE(c.Vocab), l.Err
 }
@@ -189,7 +189,7 @@ func (o *options) random() (*model, folder.Codec, error) {
 	l := &folder.Loader{Random: folder.Chance(o.seed), Integers: o.integers}
 	c, err := f.config()
 	l.Check("config.json", err)
-	return newModel(l, &c, o.weights), folder.Numbers(c.Vocab), l.Err
+	return newModel(l, &c, &folderNames, o.weights), folder.Numbers(c.Vocab), l.Err
 }
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
