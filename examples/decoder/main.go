@@ -168,6 +168,9 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
+	if folder.IsGGUF(o.model) {
+		return o.openGGUF()
+	}
 	l := folder.Of(o.model, o.integers)
 	c := readConfig(l)
 	l.Open()
@@ -178,6 +181,20 @@ func (o *options) open() (*model, folder.Codec, error) {
 	m := newModel(l, &c, &folderNames, o.weights)
 	l.CheckUsed(idleTensors...)
 	return m, l.BPE(c.Vocab), l.Err
+}
+
+// openGGUF loads the model of a GGUF file.
+func (o *options) openGGUF() (*model, folder.Codec, error) {
+	l := folder.OfGGUF(o.model, o.integers)
+	defer l.Close()
+	v := l.Vocabulary()
+	c := readMetadata(l, v)
+	if l.Err != nil {
+		return nil, nil, l.Err
+	}
+	m := newModel(l, &c, &ggufNames, o.weights)
+	l.CheckUsed(idleTensorsGGUF...)
+	return m, l.VocabularyBPE(v), l.Err
 }
 
 // random makes a model of chance, and its tokens are numbers.

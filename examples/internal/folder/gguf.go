@@ -138,27 +138,15 @@ func asJSON(value any) []byte {
 
 // CheckMetadata refuses keys of groups that nobody read, but for those without effect.
 func (l *Loader) CheckMetadata(idle Idle) {
-	for _, kv := range l.headers() {
+	if l.Err != nil {
+		return
+	}
+	for _, kv := range l.header.Metadata {
 		group, _, _ := strings.Cut(kv.Key, ".")
 		if !l.groups[group] {
 			l.Check("", idle.allow(kv.Key, kv.Key, asJSON(kv.Value)))
 		}
 	}
-}
-
-func (l *Loader) headers() []gguf.KeyValue {
-	if l.header == nil {
-		return nil
-	}
-	return l.header.Metadata
-}
-
-// Value is one value of metadata, nil for none.
-func (l *Loader) Value(key string) any {
-	if l.header == nil {
-		return nil
-	}
-	return l.header.Get(key)
 }
 
 // IsGGUF says whether a path is that of a file, not of a folder.
