@@ -78,7 +78,7 @@ func typeName(kind Format) string {
 	return "/type=" + strings.ToLower(kind.String())
 }
 
-var allFormats = []Format{F32, F16, BF16, I8}
+var allFormats = []Format{F32, F16, BF16, I8, I4}
 
 func BenchmarkCache(b *testing.B) {
 	for _, s := range benchShapes {

@@ -14,8 +14,14 @@ import (
 
 // typedCache is a cache of a type that holds a problem's keys and values, appended in pieces.
 func (p *problem) typedCache(t testing.TB, r *rand.Rand, kind Format) *Cache {
+	return p.typedCacheOf(t, r, formatPair{kind, kind})
+}
+
+// typedCacheOf is typedCache of two formats.
+func (p *problem) typedCacheOf(t testing.TB, r *rand.Rand, f formatPair) *Cache {
 	c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
-		Capacity: p.k.L + r.IntN(70), Format: kind, ValuesInKeys: latent(p.k, p.v)})
+		Capacity: p.k.L + r.IntN(70), Format: f.keys, ValueFormat: f.values,
+		ValuesInKeys: latent(p.k, p.v)})
 	must(t, err)
 	for at := 0; at < p.k.L; {
 		n := min(p.k.L-at, 1+r.IntN(1+r.IntN(100)))
@@ -120,18 +126,18 @@ func TestCacheOfIntegersIsItsDefinition(t *testing.T) {
 // Which implementation, how many workers, how many rows together: no bit of any type depends on it.
 // Where all scales are 1, a cache of I8 is attention over the integers.
 func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
-	for _, kind := range []Format{F32, F16, BF16, I8} {
+	for _, kind := range append(formatPairs[:len(allFormats):len(allFormats)], formatPair{I8, I4}) {
 		t.Run(kind.String(), func(t *testing.T) {
 			forEach(t, func(t *testing.T) {
-				r := random(fmt.Sprint("every type ", kind))
+				r := random(fmt.Sprint("every type ", kind.keys))
 				for range budget(120) {
 					anyTuning(t, r)
 					p := finiteProblem(r, anyTypedShape(r))
-					c := p.typedCache(t, r, kind)
+					c := p.typedCacheOf(t, r, kind)
 					over := func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }
 					implementation := tuned.ISA
 					tuned.ISA = tuning.Generic
-					again := p.typedCache(t, r, kind)
+					again := p.typedCacheOf(t, r, kind)
 					want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
 						return again.Attend(dst, q, opt)
 					})
@@ -227,7 +233,7 @@ func TestCacheOfIntegersRefusesWhatHasNoScale(t *testing.T) {
 
 // MemoryUse is what the type says: bytes of elements, and scales for I8.
 func TestCacheMemoryUse(t *testing.T) {
-	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8} {
+	for kind, want := range map[Format]int{F32: 4 * 96, F16: 2 * 96, BF16: 2 * 96, I8: 96 + 8, I4: 48 + 8} {
 		c, err := NewCache(CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32,
 			Capacity: 3 * Block, Format: kind})
 		must(t, err)
@@ -245,7 +251,7 @@ func TestCacheMemoryUse(t *testing.T) {
 // gets alone.
 func TestCacheOfEveryTypeHasManyCallers(t *testing.T) {
 	forEach(t, func(t *testing.T) {
-		for kind := F32; kind <= I8; kind++ {
+		for _, kind := range allFormats {
 			r := random("callers of " + kind.String())
 			p := newProblem(r, normal, shape{1, 2, 2, 3, Segment + 200, 24, 20})
 			c := p.typedCache(t, r, kind)

@@ -96,32 +96,40 @@ func (s *packedKV) keep(t *pages.Table, batch int, indices []int) {
 
 // moveKey copies key from of the keys y of a block to key to of the keys x.
 func (s *packedKV) moveKey(x []byte, to int, y []byte, from int) {
-	n := roundUp(s.d, s.group) / s.group // groups are moved as one element
+	n := roundUp(s.d, s.k.whole) * s.k.bits / 32 // groups are moved as one element
+	if s.k.bits == 16 {
+		n = s.d
+	}
 	at, of := to/panel*panel*n+to%panel, from/panel*panel*n+from%panel
-	if s.group*s.bytes == 2 {
+	if s.k.bits == 16 {
 		moveEach(elements[uint16](x)[at:], elements[uint16](y)[of:], n, panel)
 	} else {
 		moveEach(elements[uint32](x)[at:], elements[uint32](y)[of:], n, panel)
 	}
-	s.moveScale(x, to, y, from)
+	s.k.moveScale(x, to, y, from)
 }
 
 // moveValue copies value from of the values y of a block to value to of the values x.
 func (s *packedKV) moveValue(x []byte, to int, y []byte, from int) {
-	if g := s.group; g > 1 {
-		at, of := to/g*g*s.cols+to%g, from/g*g*s.cols+from%g
-		moveEach(x[at:], y[of:], s.cols, g)
-		s.moveScale(x, to, y, from)
-		return
-	}
-	for c := 0; c < s.cols; c += panel {
-		at, of := (c*Block+to*panel)*s.bytes, (c*Block+from*panel)*s.bytes
-		copy(x[at:][:panel*s.bytes], y[of:])
+	s.v.moveScale(x, to, y, from)
+	switch s.v.format {
+	case I8:
+		moveEach(x[to/4*4*s.cols+to%4:], y[from/4*4*s.cols+from%4:], s.cols, 4)
+	case I4:
+		layout := s.valueLayout(Block)
+		for c := range s.cols {
+			setCode(x, placeOf(I4, &layout, to, c), codeAt(y, placeOf(I4, &layout, from, c)))
+		}
+	default:
+		for c := 0; c < s.cols; c += panel {
+			at, of := (c*Block+to*panel)*s.v.bytes, (c*Block+from*panel)*s.v.bytes
+			copy(x[at:][:panel*s.v.bytes], y[of:])
+		}
 	}
 }
 
 // moveScale copies the scale of a token, if keys or values x and y of blocks have scales.
-func (s *packedKV) moveScale(x []byte, to int, y []byte, from int) {
+func (s *packedSide) moveScale(x []byte, to int, y []byte, from int) {
 	if s.scaled {
 		scales := len(x) - s.scaleBytes
 		copy(x[scales+4*to:][:4], y[scales+4*from:])

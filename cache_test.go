@@ -220,7 +220,7 @@ func TestCacheErrors(t *testing.T) {
 		bad.Format = kind
 		_, err := NewCache(bad)
 		mustFail(t, kind.String(), err, ErrOption, "CacheConfig.Format is "+kind.String()+", want "+
-			"F32, F16, BF16 or I8")
+			"F32, F16, BF16, I8 or I4")
 	}
 
 	c, err := NewCache(good)

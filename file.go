@@ -17,7 +17,7 @@ import (
 //
 //	7 bytes   tokensMagic or matrixMagic
 //	1 byte    fileVersion
-//	u32       Format: 0 F32, 1 F16, 2 BF16, 3 I8; of tokens that of keys
+//	u32       Format: 0 F32, 1 F16, 2 BF16, 3 I8, 4 I4; of tokens that of keys
 //	u32       ValueFormat: that of values, of a matrix Format again
 //	u32       1 with ValuesInKeys, or if products by a matrix are in integers; else 0
 //	u32       batch entries
@@ -236,32 +236,42 @@ func (s *packedKV) faultOfBlock(x []byte, lo, hi int) string {
 // not zero.
 func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
 	keys, values := x[:s.keyBytes], x[s.keyBytes:s.block]
-	keyLayout, valueLayout := scoreLayout(s.format, s.d, Block), s.valueLayout(Block)
+	keyLayout, valueLayout := scoreLayout(s.k.format, s.d, Block), s.valueLayout(Block)
 	for j := range Block {
 		d, dv := s.d, s.dv // what stays
 		if j < lo || j >= hi {
 			d, dv = 0, 0
-			found = s.blankScale(keys, j) || found
+			found = s.k.blankScale(keys, j) || found
 			if !s.valuesInKeys {
-				found = s.blankScale(values, j) || found
+				found = s.v.blankScale(values, j) || found
 			}
 		}
-		for i := d; i < roundUp(s.d, s.group); i++ {
-			found = wipe(keys, placeOf(s.format, &keyLayout, i, j), s.bytes) || found
+		for i := d; i < roundUp(s.d, s.k.whole); i++ {
+			found = s.k.wipe(keys, placeOf(s.k.format, &keyLayout, i, j)) || found
 		}
 		for c := dv; c < s.cols && !s.valuesInKeys; c++ {
-			found = wipe(values, placeOf(s.format, &valueLayout, j, c), s.bytes) || found
+			found = s.v.wipe(values, placeOf(s.v.format, &valueLayout, j, c)) || found
 		}
 	}
 	return found
 }
 
 // blankScale is blank for the scale of token j, if the keys or values x of a block have scales.
-func (s *packedKV) blankScale(x []byte, j int) (found bool) {
+func (s *packedSide) blankScale(x []byte, j int) (found bool) {
 	return s.scaled && wipe(x[len(x)-s.scaleBytes:], j, 4)
 }
 
 // wipe makes element i zero, and reports whether it was something else.
+func (s *packedSide) wipe(x []byte, i int) (found bool) {
+	if s.format == I4 {
+		found = codeAt(x, i) != 0
+		setCode(x, i, 0)
+		return found
+	}
+	return wipe(x, i, s.bytes)
+}
+
+// wipe makes element i of a size zero, and reports whether it was something else.
 func wipe(x []byte, i, size int) (found bool) {
 	x = x[i*size:][:size]
 	for _, e := range x {
@@ -283,14 +293,16 @@ func bigEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) != 1 }
 
 // swapBytes turns the order of the bytes of each number of block x.
 func (s *packedKV) swapBytes(x []byte) {
-	for _, part := range [...][]byte{x[:s.keyBytes], x[s.keyBytes:]} {
-		if len(part) == 0 {
-			continue // values are part of keys
-		}
-		scales := len(part) - s.scaleBytes
-		swapEach(part[:scales], s.bytes)
-		swapEach(part[scales:], 4)
+	s.k.swapBytes(x[:s.keyBytes])
+	if !s.valuesInKeys {
+		s.v.swapBytes(x[s.keyBytes:])
 	}
+}
+
+func (s *packedSide) swapBytes(x []byte) {
+	scales := len(x) - s.scaleBytes
+	swapEach(x[:scales], s.bytes)
+	swapEach(x[scales:], 4)
 }
 
 func swapEach(x []byte, size int) {
@@ -300,27 +312,21 @@ func swapEach(x []byte, size int) {
 }
 
 // faultOfIntegers says what in a block of integers no token becomes: a scale that [scaleOf] does
-// not give, or −128. It is empty if there is nothing.
+// not give, or −128 in I8. It is empty if there is nothing.
 func (s *packedKV) faultOfIntegers(x []byte) string {
-	if !s.scaled {
-		return ""
-	}
 	keys, scales := s.keys(x)
-	if fault := faultOf("key", keys, scales); fault != "" {
+	if fault := s.k.faultOf("key", keys, scales); fault != "" || s.valuesInKeys {
 		return fault
 	}
-	if s.valuesInKeys {
-		return ""
-	}
 	values, scales := s.values(x)
-	return faultOf("value", values, scales)
+	return s.v.faultOf("value", values, scales)
 }
 
-func faultOf(name string, x []byte, scales []float32) string {
+func (s *packedSide) faultOf(name string, x []byte, scales []float32) string {
 	if fault := faultOfScales(name, scales); fault != "" {
 		return fault
 	}
-	if bytes.IndexByte(x, 0x80) >= 0 {
+	if s.format == I8 && bytes.IndexByte(x, 0x80) >= 0 {
 		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
 	return ""

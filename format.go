@@ -19,21 +19,28 @@ const (
 	// column of a matrix. Keys, queries and the inner dimension of matrices are rotated, see
 	// docs/low-precision.md.
 	I8
+	// I4 is one of 16 levels for each element, with one float32 scale for each token and head: half
+	// the memory of I8. It is for caches and stores, which rotate keys and values, see
+	// docs/low-precision.md.
+	I4
 )
 
 // formats has what the package knows of each format, in the order of the constants.
 var formats = [...]formatTraits{
-	F32:  {name: "F32", bytes: 4, group: 1},
-	F16:  {name: "F16", bytes: 2, group: 1},
-	BF16: {name: "BF16", bytes: 2, group: 1},
-	I8:   {name: "I8", bytes: 1, group: 4, scaled: true, rotated: true},
+	F32:  {name: "F32", bits: 32, bytes: 4, group: 1, whole: 1},
+	F16:  {name: "F16", bits: 16, bytes: 2, group: 1, whole: 1},
+	BF16: {name: "BF16", bits: 16, bytes: 2, group: 1, whole: 1},
+	I8:   {name: "I8", bits: 8, bytes: 1, group: 4, whole: 4, scaled: true, rotated: true},
+	I4:   {name: "I4", bits: 4, bytes: 1, group: 4, whole: 8, scaled: true, rotated: true},
 }
 
 // formatTraits is what differs between formats.
 type formatTraits struct {
 	name    string
-	bytes   int  // of an element
-	group   int  // elements of one product that lie side by side in memory
+	bits    int  // of an element in memory,
+	bytes   int  // and as kernels read it: levels of I4 become integers of I8
+	group   int  // elements of one product that lie side by side for kernels
+	whole   int  // dimensions of keys in memory are a multiple of that
 	scaled  bool // integers with a float32 scale for each token and head, or for each column
 	rotated bool // outliers are spread before elements become integers
 }
@@ -52,5 +59,13 @@ func (f Format) String() string {
 	return f.traits().name
 }
 
-// bytes is the size of an element.
+// bytes is the size of an element as kernels read it.
 func (f Format) bytes() int { return f.traits().bytes }
+
+// readAs is the format in which kernels read keys and values.
+func (f Format) readAs() Format {
+	if f == I4 {
+		return I8
+	}
+	return f
+}

@@ -167,7 +167,7 @@ func goldens() []golden {
 	}
 	list = append(list, golden{"Attend/not finite", notFiniteGolden}, golden{"State", stateGolden},
 		golden{"Cache", cacheGolden},
-		golden{"Cache with ValuesInKeys", latentGolden}, golden{"MatMul", matMulGolden})
+		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden}, golden{"MatMul", matMulGolden})
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
 		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
 			func(t *testing.T, r *rand.Rand) [][]float32 {
@@ -236,6 +236,26 @@ func latentGolden(t *testing.T, r *rand.Rand) [][]float32 {
 		for _, lq := range []int{1, 5} {
 			dst := BHLD(make([]float32, b*h*group*lq*dv), b, h*group, lq, dv)
 			opt := &Options{Causal: BottomRight, Integers: kind == I8 && lq == 1}
+			must(t, c.Attend(dst, goldenTensor(r, 4, b, h*group, lq, d), opt))
+			out = append(out, dst.Data)
+		}
+	}
+	return out
+}
+
+// levelGolden attends over caches with values, and keys, in I4.
+func levelGolden(t *testing.T, r *rand.Rand) [][]float32 {
+	const b, h, group, d, dv, n = 1, 2, 5, 44, 40, 150
+	var out [][]float32
+	for _, config := range []CacheConfig{{Format: I4}, {Format: I8, ValueFormat: I4},
+		{Format: F16, ValueFormat: I4}} {
+		config.Batch, config.KVHeads, config.HeadDim, config.ValueDim, config.Capacity = b, h, d, dv, n
+		c, err := NewCache(config)
+		must(t, err)
+		must(t, c.Append(goldenTensor(r, 4, b, h, n, d), goldenTensor(r, 2, b, h, n, dv)))
+		for _, lq := range []int{1, 5} {
+			dst := BHLD(make([]float32, b*h*group*lq*dv), b, h*group, lq, dv)
+			opt := &Options{Causal: BottomRight, Integers: config.Format != F16 && lq == 1}
 			must(t, c.Attend(dst, goldenTensor(r, 4, b, h*group, lq, d), opt))
 			out = append(out, dst.Data)
 		}

@@ -68,6 +68,55 @@ func attendCached(dst, q, k, v Tensor, opt *Options) error {
 	return c.Attend(dst, q, opt)
 }
 
+// waysIn lists what computes attention over tokens that are kept in two formats.
+func waysIn(f formatPair) map[string]attender {
+	return map[string]attender{
+		"Cache": func(dst, q, k, v Tensor, opt *Options) error {
+			c, err := f.filled(k, v)
+			if err != nil {
+				return err
+			}
+			return c.Attend(dst, q, opt)
+		},
+		"Pool over a cache": func(dst, q, k, v Tensor, opt *Options) error {
+			c, err := f.filled(k, v)
+			if err != nil {
+				return err
+			}
+			return pooled(dst, func(j *job) error {
+				j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+				return c.plan(&j.plan, opt)
+			})
+		},
+		"AttendSequences": func(dst, q, k, v Tensor, opt *Options) error {
+			return attendPackedIn(f, dst, q, k, v, opt, AttendSequences)
+		},
+		"Pool over sequences": func(dst, q, k, v Tensor, opt *Options) error {
+			return attendPackedIn(f, dst, q, k, v, opt, pooledSequences)
+		},
+	}
+}
+
+// formatPair is the formats of keys and of values.
+type formatPair struct{ keys, values Format }
+
+// formatPairs are all that a cache may have, each format alone first.
+var formatPairs = func() (list []formatPair) {
+	for _, f := range allFormats {
+		list = append(list, formatPair{f, f})
+	}
+	for _, keys := range allFormats {
+		for _, values := range allFormats[1:] {
+			if keys != values {
+				list = append(list, formatPair{keys, values})
+			}
+		}
+	}
+	return list
+}()
+
+func (f formatPair) String() string { return f.keys.String() + "+" + f.values.String() }
+
 // attendPooledCached is attendCached with a pool that divides even the smallest call.
 func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	if k.empty() {
@@ -108,9 +157,11 @@ func keptValues(k, v Tensor) Tensor {
 	return v
 }
 
-func filledIn(f Format, k, v Tensor) (*Cache, error) {
+func filledIn(f Format, k, v Tensor) (*Cache, error) { return formatPair{f, f}.filled(k, v) }
+
+func (f formatPair) filled(k, v Tensor) (*Cache, error) {
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: k.L, Format: f, ValuesInKeys: latent(k, v)})
+		Capacity: k.L, Format: f.keys, ValueFormat: f.values, ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}
@@ -203,21 +254,32 @@ func attendSequences(dst, q, k, v Tensor, opt *Options) error {
 
 // attendPooledSequences is attendSequences with a pool that divides even the smallest call.
 func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
-	return attendPacked(dst, q, k, v, opt, func(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-		return pooled(dst, func(j *job) error {
-			j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-			return j.plan.initSequences(&j.call, j.call.take(seqs), opt)
-		})
+	return attendPacked(dst, q, k, v, opt, pooledSequences)
+}
+
+func pooledSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+	return pooled(dst, func(j *job) error {
+		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+		return j.plan.initSequences(&j.call, j.call.take(seqs), opt)
 	})
 }
 
-func attendPacked(dst, q, k, v Tensor, opt *Options,
-	attend func(dst, q Tensor, seqs []*Sequence, opt *Options) error) error {
+type sequencesAttender func(dst, q Tensor, seqs []*Sequence, opt *Options) error
+
+func attendPacked(dst, q, k, v Tensor, opt *Options, attend sequencesAttender) error {
+	f := formatFor(opt)
+	return attendPackedIn(formatPair{f, f}, dst, q, k, v, opt, attend)
+}
+
+// attendPackedIn is attend over sequences of a store of two formats, and Attend where a call has no
+// such form.
+func attendPackedIn(f formatPair, dst, q, k, v Tensor, opt *Options,
+	attend sequencesAttender) error {
 	err := Attend(dst, q, k, v, opt)
 	if err != nil || dst.empty() || k.empty() || opt.Offset != 0 {
 		return err
 	}
-	c, err := newPackedCall(q, k, v, opt)
+	c, err := newPackedCall(f, q, k, v, opt)
 	if err != nil {
 		return err
 	}
@@ -237,13 +299,13 @@ type packedCall struct {
 	opt  Options
 }
 
-func newPackedCall(q, k, v Tensor, opt *Options) (*packedCall, error) {
+func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, error) {
 	c := &packedCall{lens: opt.QueryLens, opt: *opt}
 	if c.lens == nil {
 		c.lens = slices.Repeat([]int{q.L}, q.B)
 	}
 	store, err := NewStore(StoreConfig{KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Pages: q.B * (k.L/Block + 2), Format: formatFor(opt), ValuesInKeys: latent(k, v)})
+		Pages: q.B * (k.L/Block + 2), Format: f.keys, ValueFormat: f.values, ValuesInKeys: latent(k, v)})
 	if err != nil {
 		return nil, err
 	}

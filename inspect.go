@@ -53,7 +53,7 @@ func planOf(c inspect.Call) (plan, error) {
 	case "blhd":
 		view = func(_ []float32, b, h, l, d int) Tensor { return BLHD[float32](nil, b, l, h, d) }
 	case "cache":
-		packed := newPackedKV(F32, c.KVH, c.D, c.Dv, false)
+		packed := newPackedKV(F32, F32, c.KVH, c.D, c.Dv, false)
 		p.packed = &packed
 		return p, nil
 	default:

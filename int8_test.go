@@ -173,13 +173,13 @@ func TestInt8Errors(t *testing.T) {
 		c, err := filledIn(f, x, x)
 		must(t, err)
 		dst := BHLD(nans(16), 1, 1, 2, 8)
-		text := fmt.Sprintf("Integers is true over keys in %v, want I8", f)
+		text := fmt.Sprintf("Integers is true over keys in %v, want I8 or I4", f)
 		mustFail(t, "cache", c.Attend(dst, x, opt), ErrOption, text)
 		mustBeUntouched(t, dst)
 	}
 	s := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 2, Format: F16})
 	must(t, s.Append(x, x))
-	text := "Integers is true over keys in F16, want I8"
+	text := "Integers is true over keys in F16, want I8 or I4"
 	o := Options{Integers: true, QueryLens: []int{2}}
 	mustFail(t, "store", AttendSequences(zeros(1, 1, 2, 8), x, []*Sequence{s}, &o), ErrOption, text)
 	st, err := NewState(StateConfig{1, 1, 2, 8})

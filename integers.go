@@ -46,8 +46,10 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 // checkIntegers validates the option against the keys.
 func (p *plan) checkIntegers() error {
 	switch {
-	case p.packed != nil && p.packed.format != I8:
-		return fail(ErrOption, "Integers is true over keys in %v, want I8", p.packed.format)
+	case p.packed != nil && p.packed.k.read != I8:
+		return fail(ErrOption, "Integers is true over keys in %v, want I8 or I4", p.packed.k.format)
+	case p.packed != nil && p.packed.v.read != I8:
+		return fail(ErrOption, "Integers is true over values in %v, want I8 or I4", p.packed.v.format)
 	case p.d >= maxInt8Dim:
 		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow",
 			p.d, maxInt8Dim)
@@ -157,7 +159,7 @@ const maxKeptBytes = 8 << 20
 // fit makes the memory large enough for a call, and forgets the blocks of the call before.
 func (x *int8Blocks) fit(p *plan) {
 	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
-		x.format = newPackedKV(I8, 1, p.d, p.dv, false)
+		x.format = newPackedKV(I8, I8, 1, p.d, p.dv, false)
 	}
 	n := 0
 	if p.chunksPerHead > 1 {

@@ -20,6 +20,7 @@ import (
 //go:generate go run ./gen -out kernel_amd64.s
 //go:generate go run ./gen -out kernel_typed_amd64.s
 //go:generate go run ./gen -out kernel_int8_amd64.s
+//go:generate go run ./gen -out kernel_int4_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 
 // productsOf is how many multiply-adds a call counts as that goes through some elements for each

@@ -157,6 +157,20 @@ func rotateStep(x *float32, n, block int, factor float32) {
 //go:noescape
 func rotateAVX512(x *float32, n, block int, factor float32)
 
+// lookUpStep looks up codes of checked operands, in one call.
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	if tuned.ISA.Lanes16() {
+		lookUpAVX512(dst, src, rows, vectors, row, step, upper, ahead)
+		return
+	}
+	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
+}
+
+// lookUpAVX512 is lookUpSIMD with vectors of 64 bytes.
+//
+//go:noescape
+func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
+
 // In integers.
 
 // int8Lanes16 reports whether kernels in integers have 16 lanes for a number of rows.

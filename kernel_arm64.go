@@ -77,6 +77,11 @@ func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows,
 // rotateStep transforms the blocks of one row.
 func rotateStep(x *float32, n, block int, factor float32) { rotateSIMD(x, n, block, factor) }
 
+// lookUpStep looks up codes of checked operands, in one call.
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
+}
+
 // Kernels in integers are those of products of four bytes.
 
 const noIntegers = "attn: there is no such kernel in integers for NEON"

@@ -14782,6 +14782,229 @@ next:
 	MOVB R6, rare+48(FP)
 	RET
 
+// encodeSIMD works like encodeGeneric.
+TEXT ·encodeSIMD(SB), NOSPLIT, $0-28
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	FMOVS scale+24(FP), F16
+	VDUP V16.S[0], V16.S4
+	MOVD $1093140480, R3
+	VDUP R3, V17.S4
+	MOVD $1102053376, R3
+	VDUP R3, V18.S4
+	MOVD $1107820544, R3
+	VDUP R3, V19.S4
+	MOVD $1111228416, R3
+	VDUP R3, V20.S4
+	MOVD $1115029504, R3
+	VDUP R3, V21.S4
+	MOVD $1117650944, R3
+	VDUP R3, V22.S4
+	MOVD $1120796672, R3
+	VDUP R3, V23.S4
+
+	// 16 at a time.
+	SUBS $16, R2, R2
+	BLT end562
+loop561:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
+	WORD $0x6e30fc42 // fdiv v2.4s, v2.4s, v16.4s
+	WORD $0x6e30fc63 // fdiv v3.4s, v3.4s, v16.4s
+	VUSHR $31, V0.S4, V4.S4
+	VSHL $3, V4.S4, V4.S4
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	VUSHR $31, V1.S4, V5.S4
+	VSHL $3, V5.S4, V5.S4
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	VUSHR $31, V2.S4, V6.S4
+	VSHL $3, V6.S4, V6.S4
+	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
+	VUSHR $31, V3.S4, V7.S4
+	VSHL $3, V7.S4, V7.S4
+	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
+	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e31e429 // fcmge v9.4s, v1.4s, v17.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e31e44a // fcmge v10.4s, v2.4s, v17.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e31e46b // fcmge v11.4s, v3.4s, v17.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e32e429 // fcmge v9.4s, v1.4s, v18.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e32e44a // fcmge v10.4s, v2.4s, v18.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e32e46b // fcmge v11.4s, v3.4s, v18.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e33e429 // fcmge v9.4s, v1.4s, v19.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e33e44a // fcmge v10.4s, v2.4s, v19.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e33e46b // fcmge v11.4s, v3.4s, v19.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e34e429 // fcmge v9.4s, v1.4s, v20.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e34e44a // fcmge v10.4s, v2.4s, v20.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e34e46b // fcmge v11.4s, v3.4s, v20.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e35e429 // fcmge v9.4s, v1.4s, v21.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e35e44a // fcmge v10.4s, v2.4s, v21.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e35e46b // fcmge v11.4s, v3.4s, v21.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e36e429 // fcmge v9.4s, v1.4s, v22.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e36e44a // fcmge v10.4s, v2.4s, v22.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e36e46b // fcmge v11.4s, v3.4s, v22.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e37e429 // fcmge v9.4s, v1.4s, v23.4s
+	VSUB V9.S4, V5.S4, V5.S4
+	WORD $0x6e37e44a // fcmge v10.4s, v2.4s, v23.4s
+	VSUB V10.S4, V6.S4, V6.S4
+	WORD $0x6e37e46b // fcmge v11.4s, v3.4s, v23.4s
+	VSUB V11.S4, V7.S4, V7.S4
+	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
+	WORD $0x4e6148ac // sqxtn2 v12.8h, v5.4s
+	WORD $0x0e6148cd // sqxtn v13.4h, v6.4s
+	WORD $0x4e6148ed // sqxtn2 v13.8h, v7.4s
+	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
+	WORD $0x4e2149ac // sqxtn2 v12.16b, v13.8h
+	FMOVQ.P F12, 16(R0)
+	SUBS $16, R2, R2
+	BGE loop561
+end562:
+	ADD $16, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end564
+loop563:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	VUSHR $31, V0.S4, V4.S4
+	VSHL $3, V4.S4, V4.S4
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
+	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
+	FMOVS.P F12, 4(R0)
+	SUBS $4, R2, R2
+	BGE loop563
+end564:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end566
+loop565:
+	FMOVS.P 4(R1), F0
+	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	VUSHR $31, V0.S4, V4.S4
+	VSHL $3, V4.S4, V4.S4
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	VSUB V8.S4, V4.S4, V4.S4
+	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
+	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
+	VST1.P V12.B[0], 1(R0)
+	SUBS $1, R2, R2
+	BGE loop565
+end566:
+	ADD $1, R2, R2
+	RET
+
+// lookUpSIMD works like lookUpGeneric.
+TEXT ·lookUpSIMD(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD rows+16(FP), R2
+	MOVD vectors+24(FP), R3
+	MOVD row+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD upper+48(FP), R6
+	MOVD $constants<>(SB), R26
+	FMOVQ 880(R26), F16
+	MOVD $252645135, R10
+	VDUP R10, V17.S4
+row:
+	MOVD R3, R7
+	MOVD R0, R8
+vector:
+	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
+	ADD R6, R8, R9
+	VAND V17.B16, V4.B16, V0.B16
+	VUSHR $4, V4.S4, V4.S4
+	VAND V17.B16, V4.B16, V4.B16
+	VAND V17.B16, V5.B16, V1.B16
+	VUSHR $4, V5.S4, V5.S4
+	VAND V17.B16, V5.B16, V5.B16
+	VAND V17.B16, V6.B16, V2.B16
+	VUSHR $4, V6.S4, V6.S4
+	VAND V17.B16, V6.B16, V6.B16
+	VAND V17.B16, V7.B16, V3.B16
+	VUSHR $4, V7.S4, V7.S4
+	VAND V17.B16, V7.B16, V7.B16
+	VTBL V0.B16, [V16.B16], V0.B16
+	VTBL V4.B16, [V16.B16], V4.B16
+	VTBL V1.B16, [V16.B16], V1.B16
+	VTBL V5.B16, [V16.B16], V5.B16
+	VTBL V2.B16, [V16.B16], V2.B16
+	VTBL V6.B16, [V16.B16], V6.B16
+	VTBL V3.B16, [V16.B16], V3.B16
+	VTBL V7.B16, [V16.B16], V7.B16
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R8)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R9)
+	ADD R5, R8, R8
+	SUB $1, R7, R7
+	CBNZ R7, vector
+	ADD R4, R0, R0
+	SUB $1, R2, R2
+	CBNZ R2, row
+	RET
+
 // Constants, 16 bytes each.
 // exp2Bias
 DATA constants<>+0(SB)/4, $0x4b400080
@@ -15058,6 +15281,11 @@ DATA constants<>+864(SB)/4, $0x05040100
 DATA constants<>+868(SB)/4, $0x07060302
 DATA constants<>+872(SB)/4, $0x0d0c0908
 DATA constants<>+876(SB)/4, $0x0f0e0b0a
-GLOBL constants<>(SB), RODATA|NOPTR, $880
+// levels of codes
+DATA constants<>+880(SB)/4, $0x281c1005
+DATA constants<>+884(SB)/4, $0x75594536
+DATA constants<>+888(SB)/4, $0xd8e4f0fb
+DATA constants<>+892(SB)/4, $0x8ba7bbca
+GLOBL constants<>(SB), RODATA|NOPTR, $896
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256

@@ -8,7 +8,8 @@ import (
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	all := slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests)
+	all := slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests,
+		int4KernelTests)
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {

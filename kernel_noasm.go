@@ -65,8 +65,12 @@ func narrowF16SIMD(dst *uint16, x *float32, n int)             { panic(unreachab
 func narrowBF16SIMD(dst *uint16, x *float32, n int)            { panic(unreachable) }
 func largestSIMD(x *float32, n int) float32                    { panic(unreachable) }
 func quantizeSIMD(dst *int8, x *float32, n int, scale float32) { panic(unreachable) }
-func scaleColumnsSIMD(s, f *float32, rows, stride, n int)      { panic(unreachable) }
-func rotateStep(x *float32, n, block int, factor float32)      { panic(unreachable) }
+func encodeSIMD(dst *byte, x *float32, n int, scale float32)   { panic(unreachable) }
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	panic(unreachable)
+}
+func scaleColumnsSIMD(s, f *float32, rows, stride, n int) { panic(unreachable) }
+func rotateStep(x *float32, n, block int, factor float32) { panic(unreachable) }
 
 // Kernels in integers.
 

@@ -79,8 +79,11 @@ func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 // dimensions of them.
 func scoreLayout(t Format, d, n int) panelLayout {
 	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
-	if t == I8 {
+	switch t {
+	case I8:
 		l.stride, l.panelStride = 4*panel, roundUp(d, 4)*panel
+	case I4:
+		l.stride, l.panelStride = 4*panel, roundUp(d, 8)/2*panel
 	}
 	return l
 }

@@ -19,14 +19,19 @@ func elementOf(t Format, v []byte, i int) float32 {
 		return f32.FromF16(binary.NativeEndian.Uint16(v[2*i:]))
 	case BF16:
 		return f32.FromBF16(binary.NativeEndian.Uint16(v[2*i:]))
+	case I4:
+		return float32(levels[codeAt(v, i)])
 	}
 	return float32(int8(v[i]))
 }
 
-// placeOf is where step k of column c is, see kernel_typed.go.
+// placeOf is where step k of column c is, see kernel_typed.go and kernel_int4.go.
 func placeOf(t Format, b *panelLayout, k, c int) int {
-	if t == I8 {
+	switch t {
+	case I8:
 		return c/panel*b.panelStride + k/4*b.stride + c%panel*4 + k%4
+	case I4: // of codes, of which a byte has two
+		return 2*(c/panel*b.panelStride+k/8*b.stride+c%panel*4+k%4) + k%8/4
 	}
 	return c/panel*b.panelStride + k*b.stride + c%panel
 }

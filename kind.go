@@ -18,6 +18,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 		viewKind{}.keys(w, p, c, b)
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
+	case kindIntegers:
+		integerKind{}.keys(w, p, b)
 	}
 }
 
@@ -61,6 +63,8 @@ func (w *scratch) values(p *plan, c *chunk, b *part) {
 		panelKind{}.values(w, p, c, b)
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
+	case kindIntegers:
+		integerKind{}.values(w, p, b)
 	case kindLatent:
 		latentKind{}.values(w, p, c, b)
 	}
@@ -81,12 +85,29 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	}
 }
 
+// readKeys returns the keys of a block of a cache or store as kernels read them, and their scales.
+// Codes were looked up.
+func (w *scratch) readKeys(s *packedKV, x []byte) (keys []byte, scales []float32) {
+	if keys, scales = s.k.split(x[:s.keyBytes]); s.k.format == I4 {
+		keys = w.levels.keys
+	}
+	return keys, scales
+}
+
+// readValues is readKeys of values.
+func (w *scratch) readValues(s *packedKV, x []byte) (values []byte, scales []float32) {
+	if values, scales = s.v.split(x[s.keyBytes:s.block]); s.v.format == I4 {
+		values = w.levels.values
+	}
+	return values, scales
+}
+
 // scales is the scales of a part's values, one for each key; nil if they have none.
 func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindIntegers:
 		return integerKind{}.scales(w, p, c, b)
-	case p.packed != nil && p.packed.scaled:
+	case p.packed != nil && p.packed.v.scaled:
 		return bitKind{}.scales(p, b)
 	}
 	return nil

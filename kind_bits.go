@@ -9,18 +9,24 @@ func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.ro
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	w.pointer = 0
+	block := p.packed.data[b.place:]
+	if p.packed.k.format == I4 {
+		w.lookUpKeys(p.packed, block)
+	}
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	layout := scoreLayout(p.packed.format, p.d, roundUp(b.hi, panel))
-	widen(p.packed.format, w.k, p.packed.data[b.place:][:p.packed.keyBytes], p.d*panel, &layout)
+	format := p.packed.k.read
+	layout := scoreLayout(format, p.d, roundUp(b.hi, panel))
+	keys, _ := w.readKeys(p.packed, block)
+	widen(format, w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := t.keysOf(b)
-	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	keys, scales := w.readKeys(p.packed, p.packed.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		scoreTyped(p.packed.format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
+		scoreTyped(p.packed.k.read, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
 		panelKind{}.score(w, p, c, b, t, at)
 	}
@@ -41,19 +47,23 @@ func (bitKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
 func (w *scratch) layoutTyped(s *packedKV) {
 	l := &w.layout
 	l.cols, l.stride, l.panelStride = s.cols, panel, Block*panel
-	if s.group > 1 {
-		l.stride, l.panelStride = s.group*s.cols, s.group*panel
+	if s.v.group > 1 {
+		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	l.setTyped(&tuned)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	block := p.packed.data[b.place:]
+	if p.packed.v.format == I4 {
+		w.lookUpValues(p.packed, block)
+	}
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := w.readValues(p.packed, block)
 	from := p.packed.valueLayout(b.hi)
-	widen(p.packed.format, w.v, values, Block*panel, &from)
+	widen(p.packed.v.read, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
@@ -71,13 +81,13 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := w.readValues(p.packed, p.packed.data[b.place:])
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 
 // accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+	accumulateTyped(p.packed.v.read, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

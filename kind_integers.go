@@ -4,9 +4,21 @@ package attn
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
+func (integerKind) keys(w *scratch, p *plan, b *part) {
+	if p.packed != nil && p.packed.k.format == I4 {
+		w.lookUpKeys(p.packed, p.packed.data[b.place:])
+	}
+}
+
+func (integerKind) values(w *scratch, p *plan, b *part) {
+	if p.packed != nil && p.packed.v.format == I4 {
+		w.lookUpValues(p.packed, p.packed.data[b.place:])
+	}
+}
+
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	_, hi := t.keysOf(b)
-	keys, scales := w.ints.packing(p).keys(w.integersOf(p, c, b))
+	keys, scales := w.readKeys(w.ints.packing(p), w.integersOf(p, c, b))
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
 }
 
@@ -18,7 +30,7 @@ func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 }
 
 func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
-	values, _ := w.ints.packing(p).values(w.integersOf(p, c, b))
+	values, _ := w.readValues(w.ints.packing(p), w.integersOf(p, c, b))
 	w.accumulateIntegers(p, c, st, values, t)
 }
 

@@ -7,7 +7,7 @@ import "unsafe"
 // transposed: once for all rows of a chunk, or for few rows some channels at a time, which are read
 // at once and stay in the L1 cache.
 //
-// In I8 the integers of a key are those of its value, with the same scale. What is rotated must be
+// In I8 and I4 the integers of a key are those of its value, with the same scale. What is rotated must be
 // rotated back: the channels of values, and those behind, are rotated apart, and outputs, which are
 // sums of rotated values, are rotated back once a row, at the end.
 type latentKind struct{}
@@ -36,14 +36,14 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 		return
 	}
-	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
 	latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
 }
 
 // transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
-	if p.packed.bytes == 2 {
+	if p.packed.k.bytes == 2 {
 		transposeHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
 	} else {
 		transposeGroups(to, keys, p.d, channels, cols, n)
@@ -53,7 +53,7 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
-		keys, _ := p.packed.keys(p.packed.data[b.place:])
+		keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)
@@ -71,7 +71,7 @@ const fewBytes = 32 << 10
 func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, rows, n int,
 	overwrite bool) {
 	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
-	size, typed := p.packed.bytes, memoryOf(w.v)
+	size, typed := p.packed.k.bytes, memoryOf(w.v)
 	step := fewBytes / Block / size
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
@@ -91,7 +91,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			accumulateInt8(o, integerRows{words: w.ints.weights}, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
-			accumulateTyped(p.packed.format, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
+			accumulateTyped(p.packed.k.read, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
 		}
 	}
 }

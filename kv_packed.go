@@ -24,11 +24,13 @@ type source struct {
 //	[head][block] × (keys, values)
 //	keys    F32, F16, BF16: [Block/panel][HeadDim][panel]
 //	        I8: [Block/panel][HeadDim/4][panel][4], then float32 scales [Block]
+//	        I4: [Block/panel][HeadDim/8][panel][4], two codes a byte (kernel_int4.go), then scales
 //	values  F32, F16, BF16: [ValueDim/panel][Block][panel]
 //	        I8: [Block/4][ValueDim][4], then float32 scales [Block]
+//	        I4: [Block/8][ValueDim][4], two codes a byte, then scales
 //	        none where values are part of keys, see kind_latent.go
 //
-// ValueDim goes up to a multiple of panel, and HeadDim/4 to a whole number.
+// ValueDim goes up to a multiple of panel, and HeadDim/4 and HeadDim/8 to a whole number.
 //
 // Whoever reads or writes data keeps the cache or store alive until the last access, by
 // [runtime.KeepAlive] if nothing else does: data alone does not keep the memory.
@@ -36,8 +38,7 @@ type packedKV struct {
 	memory *memory.Mapping // what data is in; nil if it was given back
 	data   []byte
 
-	format Format
-	formatTraits
+	k, v     packedSide
 	heads    int // of a batch entry
 	d, dv    int // HeadDim and ValueDim
 	cols     int // ValueDim in whole panels
@@ -48,32 +49,50 @@ type packedKV struct {
 	rotates      bool // keys are rotated
 	unrotate     int  // size of the matrix that outputs are rotated back by; 1: by none
 
-	scaleBytes int // of the scales of a block's keys, and of its values
 	keyBytes   int // of a block's keys, scales included
 	block      int // of a block
 	headStride int // of all blocks of a head,
 	blocks     int // of which there are so many
 }
 
-// newPackedKV describes blocks of a format; they have no memory yet.
-func newPackedKV(f Format, heads, d, dv int, valuesInKeys bool) packedKV {
-	s := packedKV{format: f, formatTraits: *f.traits(), heads: heads, d: d, dv: dv, rotation: 1,
-		valuesInKeys: valuesInKeys, rotationRest: 1, unrotate: 1}
-	s.cols = roundUp(dv, panel)
-	switch {
-	case s.rotated && valuesInKeys:
-		s.rotation, s.rotationRest = dv&-dv, max(1, (d-dv)&-(d-dv))
-		s.unrotate = s.rotation
-	case s.rotated:
-		s.rotation = d & -d
-	}
-	s.rotates = s.rotation > 1 || s.rotationRest > 1
+// packedSide is the format of keys, or of values.
+type packedSide struct {
+	format Format
+	formatTraits
+	read       Format // as kernels read it
+	scaleBytes int    // of the scales of a block
+}
+
+func newPackedSide(f Format) packedSide {
+	s := packedSide{format: f, formatTraits: *f.traits(), read: f.readAs()}
 	if s.scaled {
 		s.scaleBytes = 4 * Block
 	}
-	s.keyBytes = Block*roundUp(d, s.group)*s.bytes + s.scaleBytes
+	return s
+}
+
+// bytesOf is what a block of some elements a token takes, scales included.
+func (s *packedSide) bytesOf(elements int) int { return Block/8*s.bits*elements + s.scaleBytes }
+
+// newPackedKV describes blocks of keys and values in formats; they have no memory yet.
+func newPackedKV(keys, values Format, heads, d, dv int, valuesInKeys bool) packedKV {
+	s := packedKV{k: newPackedSide(keys), v: newPackedSide(values), heads: heads, d: d, dv: dv,
+		rotation: 1, valuesInKeys: valuesInKeys, rotationRest: 1, unrotate: 1}
+	s.cols = roundUp(dv, panel)
+	switch {
+	case s.k.rotated && valuesInKeys:
+		s.rotation, s.rotationRest = dv&-dv, max(1, (d-dv)&-(d-dv))
+		s.unrotate = s.rotation
+	case s.k.rotated:
+		s.rotation = d & -d
+	}
+	if values == I4 {
+		s.unrotate = dv & -dv
+	}
+	s.rotates = s.rotation > 1 || s.rotationRest > 1
+	s.keyBytes = s.k.bytesOf(roundUp(d, s.k.whole))
 	if s.block = s.keyBytes; !valuesInKeys {
-		s.block += Block*s.cols*s.bytes + s.scaleBytes
+		s.block += s.v.bytesOf(s.cols)
 	}
 	return s
 }
@@ -112,16 +131,16 @@ func (s *packedKV) ring(j int) int {
 
 // keys returns the packed keys of a block, and their scales if they have some.
 func (s *packedKV) keys(x []byte) (keys []byte, scales []float32) {
-	return s.split(x[:s.keyBytes])
+	return s.k.split(x[:s.keyBytes])
 }
 
 // values returns the packed values of a block, and their scales if they have some.
 func (s *packedKV) values(x []byte) (values []byte, scales []float32) {
-	return s.split(x[s.keyBytes:s.block])
+	return s.v.split(x[s.keyBytes:s.block])
 }
 
 // split takes the scales from the end of a block's keys or values.
-func (s *packedKV) split(x []byte) (packed []byte, scales []float32) {
+func (s *packedSide) split(x []byte) (packed []byte, scales []float32) {
 	if !s.scaled {
 		return x, nil
 	}
@@ -129,11 +148,12 @@ func (s *packedKV) split(x []byte) (packed []byte, scales []float32) {
 	return x[:end], elements[float32](x[end:])
 }
 
-// valueLayout is the layout of the first keys values of a block.
+// valueLayout is the layout of the first keys values of a block, as they are kept and as kernels
+// read them: that of I4 and I8 is in the same numbers.
 func (s *packedKV) valueLayout(keys int) panelLayout {
 	l := panelLayout{keys: keys, cols: s.cols, stride: panel, panelStride: Block * panel}
-	if s.group > 1 {
-		l.stride, l.panelStride = s.group*s.cols, s.group*panel
+	if s.v.group > 1 {
+		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	return l
 }
@@ -177,21 +197,33 @@ func (s *packedKV) close() error {
 
 // tokenWriter is memory for rows of one head on their way.
 type tokenWriter struct {
-	row   []float32 // rotated
-	half  []uint16
-	bytes []int8
-	panel []float32 // panel keys of HeadDim
+	row    []float32 // rotated
+	half   []uint16
+	bytes  []int8    // integers, or codes
+	folded []byte    // codes as they are kept
+	panel  []float32 // panel keys of HeadDim
 }
 
 // fit makes the memory large enough for a format and its dimensions.
 func (w *tokenWriter) fit(s *packedKV) {
-	n := max(s.d, s.cols)
-	switch {
-	case s.scaled:
+	if s.k.scaled {
 		w.row = grow(w.row, panel*s.d)
-		w.bytes = grow(w.bytes, max(panel*roundUp(s.d, s.group), Block*s.cols))
-	case s.bytes == 2:
-		w.half, w.panel = grow(w.half, n), grow(w.panel, s.d*panel)
+		w.bytes = grow(w.bytes, panel*roundUp(s.d, s.k.whole))
+	}
+	if s.v.scaled {
+		w.bytes = grow(w.bytes, Block*s.cols)
+	}
+	if s.v.format == I4 {
+		w.row = grow(w.row, Block*s.dv)
+	}
+	if s.k.format == I4 || s.v.format == I4 {
+		w.folded = grow(w.folded, max(panel*roundUp(s.d, 8)/2, Block*s.cols))
+	}
+	if s.k.bytes == 2 {
+		w.half, w.panel = grow(w.half, s.d), grow(w.panel, s.d*panel)
+	}
+	if s.v.bytes == 2 {
+		w.half = grow(w.half, s.cols)
 	}
 }
 
@@ -234,32 +266,43 @@ func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stri
 // writePanel writes the first m keys of the panel of key j.
 func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j int, k []float32,
 	stride, m int) {
-	switch s.format {
+	switch s.k.format {
 	case F32:
 		packKeys(elements[float32](keys)[j*s.d:], k, stride, m, s.d)
 	case F16, BF16:
 		packKeys(w.panel, k, stride, m, s.d)
-		narrow(s.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+		narrow(s.k.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
 	case I8:
-		width := roundUp(s.d, s.group)
-		w.quantizeKeys(s, scales[j:], k, stride, m, width)
-		groups := elements[float32](rawBytes(w.bytes)) // four integers are moved as one element
-		packKeys(elements[float32](keys[j*width:]), groups, width/4, m, width/4)
+		width := roundUp(s.d, 4)
+		k, stride = w.rotateKeys(s, k, stride, m)
+		if s.d < width {
+			clear(w.bytes[:m*width])
+		}
+		quantizeRows(w.bytes, scales[j:], nil, k, m, s.d, width, stride)
+		w.packGroups(keys[j*width:], rawBytes(w.bytes), width, m)
+	case I4:
+		width := roundUp(s.d, 8)
+		k, stride = w.rotateKeys(s, k, stride, m)
+		encodeRows(rawBytes(w.bytes), scales[j:], k, m, s.d, width, stride)
+		foldCodes(w.folded, rawBytes(w.bytes)[:m*width])
+		w.packGroups(keys[j*width/2:], w.folded, width/2, m)
 	}
 }
 
-// quantizeKeys rotates m keys and makes integers of them, rows of a number of bytes.
-func (w *tokenWriter) quantizeKeys(s *packedKV, scales, k []float32, stride, m, width int) {
-	if s.rotates {
-		rows := w.row[:m*s.d]
-		copyRows(rows, k, m, s.d, stride)
-		s.rotate(rows)
-		k, stride = rows, s.d
+// rotateKeys copies m keys and rotates them, if keys are rotated. They are stride apart then.
+func (w *tokenWriter) rotateKeys(s *packedKV, k []float32, stride, m int) ([]float32, int) {
+	if !s.rotates {
+		return k, stride
 	}
-	if s.d < width {
-		clear(w.bytes[:m*width])
-	}
-	quantizeRows(w.bytes, scales, nil, k, m, s.d, width, stride)
+	rows := w.row[:m*s.d]
+	copyRows(rows, k, m, s.d, stride)
+	s.rotate(rows)
+	return rows, s.d
+}
+
+// packGroups packs m keys, rows of some bytes, of which four are moved as one element.
+func (w *tokenWriter) packGroups(dst, rows []byte, width, m int) {
+	packKeys(elements[float32](dst), elements[float32](rows), width/4, m, width/4)
 }
 
 // writeKey writes key j of a block.
@@ -269,16 +312,20 @@ func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int
 		k = w.row[:s.d]
 		s.rotate(k)
 	}
-	switch s.format {
+	switch s.k.format {
 	case F32:
 		spread(elements[float32](keys)[j/panel*panel*s.d+j%panel:], k)
 	case F16, BF16:
-		narrow(s.format, w.half[:s.d], k)
+		narrow(s.k.format, w.half[:s.d], k)
 		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
 	case I8:
 		scales[j] = quantizeToken(w.bytes[:s.d], k)
-		to := keys[j/panel*panel*roundUp(s.d, s.group)+j%panel*s.group:]
-		spreadGroups(to, rawBytes(w.bytes[:s.d]))
+		spreadGroups(keys[j/panel*panel*roundUp(s.d, 4)+j%panel*4:], rawBytes(w.bytes[:s.d]))
+	case I4:
+		width := roundUp(s.d, 8)
+		encodeRows(rawBytes(w.bytes), scales[j:], k, 1, s.d, width, s.d)
+		foldCodes(w.folded, rawBytes(w.bytes)[:width])
+		spreadGroups(keys[j/panel*panel*width/2+j%panel*4:], w.folded[:width/2])
 	}
 }
 
@@ -303,12 +350,18 @@ func spread[T any](dst, row []T) {
 // writeValues writes n values of block x from key j on; rows are stride apart.
 func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, stride, n int) {
 	values, scales := s.values(x)
-	if s.format == F32 {
+	if s.v.format == F32 {
 		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
 		return
 	}
+	if s.v.format == I4 && s.unrotate > 1 {
+		rows := w.row[:n*s.dv]
+		copyRows(rows, v, n, s.dv, stride)
+		rotateAll(rows, s.unrotate)
+		v, stride = rows, s.dv
+	}
 	for i := 0; i < n; {
-		if whole := (n - i) / 4 * 4; s.scaled && (j+i)%4 == 0 && whole > 0 {
+		if whole := (n - i) / 4 * 4; s.v.scaled && (j+i)%4 == 0 && whole > 0 {
 			w.writeGroups(s, values, scales, j+i, v[i*stride:], stride, whole)
 			i += whole
 			continue
@@ -318,10 +371,19 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 	}
 }
 
-// writeGroups writes n values of I8 from value j on, whole groups.
+// writeGroups writes n values of I8 or I4 from value j on, whole groups. Those of I4 are rotated.
 func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, j int, v []float32,
 	stride, n int) {
 	rows := w.bytes[:n*s.cols]
+	if s.v.format == I4 {
+		encodeRows(rawBytes(rows), scales[j:], v, n, s.dv, s.cols, stride)
+		interleave(w.folded, rawBytes(rows), s.cols, n)
+		for group := range n / 4 {
+			at, size := j/4+group, 4*s.cols
+			putCodes(values[at/2*size:], w.folded[group*size:][:size], at%2 == 1)
+		}
+		return
+	}
 	if s.dv < s.cols {
 		clear(rows)
 	}
@@ -331,18 +393,27 @@ func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, 
 
 // writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
 func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j int, v []float32) {
-	if s.scaled {
+	switch s.v.format {
+	case I8:
 		row := w.bytes[:s.cols]
 		scales[j] = quantizeToken(row[:len(v)], v)
 		clear(row[len(v):])
-		to := elements[int8](values)[j/s.group*s.group*s.cols+j%s.group:]
+		to := elements[int8](values)[j/4*4*s.cols+j%4:]
 		for c, e := range row {
-			to[s.group*c] = e
+			to[4*c] = e
+		}
+		return
+	case I4:
+		row := rawBytes(w.bytes[:s.cols])
+		encodeRows(row, scales[j:], v, 1, s.dv, s.cols, s.dv)
+		layout := s.valueLayout(Block)
+		for c, code := range row {
+			setCode(values, placeOf(I4, &layout, j, c), code)
 		}
 		return
 	}
 	row := w.half[:s.cols]
-	narrow(s.format, row[:len(v)], v)
+	narrow(s.v.format, row[:len(v)], v)
 	clear(row[len(v):])
 	to := elements[uint16](values)[j*panel:]
 	for c := 0; c < s.cols; c += panel {
@@ -367,9 +438,9 @@ func (s *packedKV) read(t *pages.Table, k, v *Tensor, entry, from int) {
 // readKey decodes key j of block x.
 func (s *packedKV) readKey(k []float32, x []byte, j int) {
 	keys, scales := s.keys(x)
-	layout := scoreLayout(s.format, s.d, Block)
+	layout := scoreLayout(s.k.format, s.d, Block)
 	for x := range k {
-		k[x] = elementOf(s.format, keys, placeOf(s.format, &layout, x, j))
+		k[x] = elementOf(s.k.format, keys, placeOf(s.k.format, &layout, x, j))
 	}
 	if scales != nil {
 		scaleBy(k, scales[j])
@@ -384,10 +455,13 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 	values, scales := s.values(x)
 	layout := s.valueLayout(Block)
 	for c := range v {
-		v[c] = elementOf(s.format, values, placeOf(s.format, &layout, j, c))
+		v[c] = elementOf(s.v.format, values, placeOf(s.v.format, &layout, j, c))
 	}
 	if scales != nil {
 		scaleBy(v, scales[j])
+	}
+	if s.unrotate > 1 {
+		rotateAll(v, s.unrotate)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestLatentDecodesLikePrefill(t *testing.T) {
 		c, err := NewCache(config)
 		must(t, err)
 		must(t, c.Append(k, Tensor{}))
-		opt := &Options{Causal: BottomRight, Integers: kind == I8}
+		opt := &Options{Causal: BottomRight, Integers: kind >= I8}
 		want := zeros(1, heads, n, dv)
 		must(t, c.Attend(want, q, opt))
 		c.Reset()
@@ -149,7 +149,8 @@ func TestLatentDecodesLikePrefill(t *testing.T) {
 
 // A cache takes no memory for values.
 func TestLatentMemory(t *testing.T) {
-	for kind, want := range map[Format]int{F32: 4 * 576, F16: 2 * 576, BF16: 2 * 576, I8: 576 + 4} {
+	for kind, want := range map[Format]int{F32: 4 * 576, F16: 2 * 576, BF16: 2 * 576, I8: 576 + 4,
+		I4: 288 + 4} {
 		config := CacheConfig{Batch: 2, KVHeads: 1, HeadDim: 576, ValueDim: 512, Capacity: 100,
 			Format: kind, ValuesInKeys: true}
 		c, err := NewCache(config)

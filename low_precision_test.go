@@ -248,8 +248,8 @@ func matrixProduct(t *testing.T, a, w Tensor, c MatrixConfig) []float32 {
 // docs/low-precision.md gives it.
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
-	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056} {
-		s := newPackedKV(kind, heads, 128, 128, false)
+	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056, I4: 544} {
+		s := newPackedKV(kind, kind, heads, 128, 128, false)
 		if got := heads * tokens / Block * s.block; got != want<<20 {
 			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
 		}

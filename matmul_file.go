@@ -30,7 +30,7 @@ const _ = uint(-(4 * panel % 64)) // does not compile if they are not
 
 // matrixFields are the fields of a header of a matrix.
 var matrixFields = [fileFields]fileField{
-	{"Format", 0, len(formats) - 1}, {"ValueFormat", 0, len(formats) - 1}, {"Integers", 0, 1},
+	{"Format", 0, int(I8)}, {"ValueFormat", 0, int(I8)}, {"Integers", 0, 1},
 	{"number of batch entries", 1, maxLength}, {"number of heads", 1, maxLength},
 	{"number of inputs", 1, maxLength}, {"number of outputs", 1, maxLength},
 	{"first position", 0, 0}, {"length", 0, 0},

@@ -76,7 +76,7 @@ type Options struct {
 	LSE []float32
 	// Integers computes both products, queries by keys and weights by values, as exact sums of
 	// integers: those of I8, with queries rounded to 8 bits and weights to 15. A cache or store must
-	// be of I8; keys and values in views are rounded to I8 on their way, so that the bits are those of
+	// be of I8 or I4; keys and values in views are rounded to I8 on their way, so that the bits are those of
 	// an I8 cache with the same tokens. D must be below 65536. docs/low-precision.md says when it
 	// pays.
 	Integers bool

@@ -128,11 +128,11 @@ func (p *plan) readsBits(c *chunk, equal bool) bool {
 	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
 		return true
 	}
-	return p.keyKind == kindBits && equal && c.rows <= p.typedRows
+	return (p.keyKind == kindBits || p.valueKind == kindBits) && equal && c.rows <= p.typedRows
 }
 
 // scaledValues reports whether values have scales.
-func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.scaled }
+func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.v.scaled }
 
 // pairwise reports whether single pairs of query and key may be masked.
 func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }

@@ -201,13 +201,18 @@ func (p *plan) decideKinds() {
 		p.keyKind = kindIntegers
 	case p.packed == nil:
 		p.keyKind = kindViews
-	case p.packed.format == F32:
+	case p.packed.k.format == F32:
 		p.keyKind = kindPanels
 	default:
 		p.keyKind = kindBits
 	}
-	if p.valueKind = p.keyKind; p.packed != nil && p.packed.valuesInKeys {
+	p.valueKind = p.keyKind
+	switch {
+	case p.packed == nil:
+	case p.packed.valuesInKeys:
 		p.valueKind = kindLatent
+	case p.keyKind == kindPanels && p.packed.v.format != F32:
+		p.valueKind = kindBits
 	}
 }
 
@@ -225,11 +230,12 @@ func (p *plan) queriesPacked() bool {
 // decidePacked says how blocks of a cache or store are read.
 func (p *plan) decidePacked(t *tuning.Row) {
 	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
-	p.full = p.fullKernels(t) && !p.packed.scaled
+	p.full = p.fullKernels(t) && !p.packed.k.scaled && !p.packed.v.scaled
+	bits := p.keyKind == kindBits || p.valueKind == kindBits
 	switch {
-	case p.packed.format == F32 && p.plainScores() && (p.full || p.packed.valuesInKeys):
+	case !bits && p.plainScores() && (p.full || p.packed.valuesInKeys):
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
-	case p.packed.format != F32 && !p.pairwise():
+	case bits && !p.pairwise():
 		p.typedRows = maxTypedRows
 		if p.plainScores() {
 			p.blocks, p.spanRows = Segment/Block, maxTypedRows
@@ -302,13 +308,13 @@ func (p *plan) tokenBytes() float64 {
 
 // keyBytes is how much memory a key and its value are.
 func (p *plan) keyBytes() float64 {
-	size, elements := 4, float64(p.d+p.dv)
+	keys, values := 32, 32 // bits
 	if p.packed != nil {
-		if size = p.packed.bytes; p.packed.valuesInKeys {
-			elements = float64(p.d)
+		if keys, values = p.packed.k.bits, p.packed.v.bits; p.packed.valuesInKeys {
+			values = 0
 		}
 	}
-	return float64(size) * elements
+	return (float64(keys)*float64(p.d) + float64(values)*float64(p.dv)) / 8
 }
 
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and

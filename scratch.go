@@ -28,6 +28,7 @@ type scratch struct {
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
 	maxima     []float32     // row maxima of a tile, see kernel_variants.go
 	k, v       []float32     // the packed block
+	levels     levelScratch  // of a block in I4
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
@@ -55,7 +56,7 @@ func (w *scratch) fit(p *plan) {
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
-		packs: p.keyKind != kindPanels || p.valueKind == kindLatent, ints: p.integers}
+		packs: p.keyKind != kindPanels || p.valueKind != kindPanels, ints: p.integers}
 	if p.step < Block {
 		want.scores = max(maxTileRows, rows)
 	}
@@ -66,6 +67,9 @@ func (w *scratch) fit(p *plan) {
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
+	}
+	if s := p.packed; s != nil && (s.k.format == I4 || s.v.format == I4) {
+		w.fitLevels(p.packed)
 	}
 }
 

@@ -15,7 +15,8 @@ type StoreConfig struct {
 	Pages    int    // a page holds Block tokens of all heads
 	Format   Format // F32 is the zero value
 
-	ValuesInKeys bool // values are the first ValueDim channels of keys, see CacheConfig
+	ValueFormat  Format // of values; 0: Format. See CacheConfig
+	ValuesInKeys bool   // values are the first ValueDim channels of keys, see CacheConfig
 }
 
 // Store is a fixed number of pages for the keys and values of many sequences (a paged KV cache). A
@@ -44,7 +45,7 @@ const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 func NewStore(c StoreConfig) (*Store, error) {
 	sizes := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}
-	packed, err := openPacked("StoreConfig", c.Format, sizes[:],
+	packed, err := openPacked("StoreConfig", c.Format, c.ValueFormat, sizes[:],
 		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages, c.ValuesInKeys)
 	if err != nil {
 		return nil, err

@@ -584,7 +584,7 @@ func TestStoreErrors(t *testing.T) {
 	bad := good
 	bad.Format = 9
 	_, err = NewStore(bad)
-	mustFail(t, "type", err, ErrOption, "StoreConfig.Format is Format(9), want F32, F16, BF16 or I8")
+	mustFail(t, "type", err, ErrOption, "StoreConfig.Format is Format(9), want F32, F16, BF16, I8 or I4")
 
 	store, err := NewStore(good)
 	must(t, err)

@@ -111,7 +111,10 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 			layout.keys, visible = s.hi, w.firstKeys(rows, s.hi)
 		}
 		block := p.packed.data[place:][:p.packed.block]
-		keys, keyScales := p.packed.keys(block)
+		if p.packed.k.format == I4 {
+			w.lookUpKeys(p.packed, block)
+		}
+		keys, keyScales := w.readKeys(p.packed, block)
 		masked := false
 		switch p.keyKind {
 		case kindPanels:
@@ -132,13 +135,16 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 			}
 			scorePrefetch(w.s, q, k, rows, p.d, (layout.keys+panel-1)/panel, &w.queue)
 		case kindBits:
-			scoreTyped(p.packed.format, w.s, q, keys, rows, p.d, layout.keys)
+			scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, layout.keys)
 		case kindIntegers:
 			w.ints.scores(p, w.s, c.at, keys, keyScales, rows, layout.keys)
 		}
 		values, valueScales := keys, keyScales
 		if p.valueKind != kindLatent {
-			values, valueScales = p.packed.values(block)
+			if p.packed.v.format == I4 {
+				w.lookUpValues(p.packed, block)
+			}
+			values, valueScales = w.readValues(p.packed, block)
 		}
 		switch {
 		case p.integers:
@@ -161,7 +167,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		case kindPanels:
 			accumulate(o, w.s, elements[float32](values), w.alpha, rows, stride, Block, layout)
 		case kindBits:
-			accumulateTyped(p.packed.format, o, w.s, values, w.alpha, rows, stride, Block, layout)
+			accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, stride, Block, layout)
 		case kindIntegers:
 			accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows,
 				stride, Block, 1, layout)

@@ -37,7 +37,7 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 // header is that of a file of no tokens.
 func (c *Cache) header() fileHeader {
 	g := &c.config
-	return fileHeader{g.Format, g.Format, g.ValuesInKeys, g.Batch, g.KVHeads, g.HeadDim,
+	return fileHeader{c.packed.k.format, c.packed.v.format, g.ValuesInKeys, g.Batch, g.KVHeads, g.HeadDim,
 		g.ValueDim, 0, 0}
 }
 
@@ -147,7 +147,7 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 // header is that of a file of the store's tokens.
 func (s *Store) header(first, length int) fileHeader {
 	c := &s.config
-	return fileHeader{c.Format, c.Format, c.ValuesInKeys, 1, c.KVHeads, c.HeadDim, c.ValueDim, first,
+	return fileHeader{s.packed.k.format, s.packed.v.format, c.ValuesInKeys, 1, c.KVHeads, c.HeadDim, c.ValueDim, first,
 		length}
 }
 

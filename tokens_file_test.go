@@ -231,7 +231,8 @@ func formOfBlock(k, v Tensor, h, first int, kind Format) []byte {
 func TestSequenceFileGolden(t *testing.T) {
 	golden := map[Format][2]string{ // with values, and with values in keys
 		F32: {"38ef5bd29fe74643", "ead67bf6e3fcd8dd"}, F16: {"202cb0db8adc3a76", "a55df7c5c3b85200"},
-		BF16: {"35fee047b92a65df", "8eff6fd5df852ffb"}, I8: {"ff2b6b770d3d5af8", "cb277516bf69660b"}}
+		BF16: {"35fee047b92a65df", "8eff6fd5df852ffb"}, I8: {"ff2b6b770d3d5af8", "cb277516bf69660b"},
+		I4: {"5e64b3197f089bbd", "51d5179eed3ab4e0"}}
 	for _, kind := range allFormats {
 		for i, want := range golden[kind] {
 			g := StoreConfig{KVHeads: 2, HeadDim: 6 + 20*i, ValueDim: 19, Pages: 3, Format: kind,
@@ -247,14 +248,14 @@ func TestSequenceFileGolden(t *testing.T) {
 // Bytes are turned within numbers, wherever these are. (Machines where that is never done run this,
 // too.)
 func TestSwapBytes(t *testing.T) {
-	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4} {
-		s := newPackedKV(kind, 1, 4, 16, false)
+	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4, I4: 4} {
+		s := newPackedKV(kind, kind, 1, 4, 16, false)
 		x := make([]byte, s.block)
 		want := make([]byte, s.block)
 		for i := range x {
 			x[i] = byte(i)
 			keys, values := i >= s.keyBytes-4*Block && i < s.keyBytes, i >= s.block-4*Block // with scales
-			if want[i] = byte(i); kind != I8 || keys || values {
+			if want[i] = byte(i); kind < I8 || keys || values {
 				want[i] = byte(i/size*size + size - 1 - i%size)
 			}
 		}
@@ -377,10 +378,10 @@ func TestSequenceFileHostile(t *testing.T) {
 		{F32, 7, []byte{3}, ErrFormat, "the file is version 3 of the form, want version 4"},
 		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnTok", want "attnTok"`},
 		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok"`},
-		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
-		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 3"},
+		{F32, 8, word(5), ErrFormat, "the file's Format is 5, want 0 to 4"},
+		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 4"},
 		{F32, 8, word(2), ErrOption, "the file's Format is BF16, want the store's F32"},
-		{F32, 12, word(4), ErrFormat, "the file's ValueFormat is 4, want 0 to 3"},
+		{F32, 12, word(5), ErrFormat, "the file's ValueFormat is 5, want 0 to 4"},
 		{F32, 12, word(3), ErrOption, "the file's ValueFormat is I8, want the store's F32"},
 		{F32, 16, word(2), ErrFormat, "the file's ValuesInKeys is 2, want 0 to 1"},
 		{F32, 16, word(1), ErrOption, "the file's ValuesInKeys is true, want the store's false"},
@@ -654,7 +655,7 @@ const (
 
 // fuzzedStore is a store with small pages.
 func fuzzedStore(b byte) StoreConfig {
-	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Format: Format(b & 3)}
+	return StoreConfig{KVHeads: 1, HeadDim: 2, ValueDim: 1, Pages: 5, Format: Format(b & 7 % 5)}
 }
 
 // useAll does with a sequence what can be done.

@@ -185,10 +185,20 @@ type namedSize struct {
 
 // openPacked validates a configuration and returns packed blocks of some tokens for each head of
 // a batch. Its sizes are named; those that the blocks depend on come once more.
-func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv, blocks int,
-	valuesInKeys bool) (s packedKV, err error) {
-	if !f.valid() {
-		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16 or I8", config, f)
+func openPacked(config string, f, values Format, sizes []namedSize, batch, heads, d, dv,
+	blocks int, valuesInKeys bool) (s packedKV, err error) {
+	switch {
+	case !f.valid():
+		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16, I8 or I4", config, f)
+	case !values.valid():
+		return s, fail(ErrOption, "%s.ValueFormat is %v, want F16, BF16, I8, I4, or 0 for Format", config,
+			values)
+	case values == F32:
+		values = f
+	}
+	if valuesInKeys && values != f {
+		return s, fail(ErrOption, "%s.ValueFormat is %v with ValuesInKeys, want 0 or Format, %v", config,
+			values, f)
 	}
 	for _, size := range sizes {
 		if size.n < 1 || size.n > maxLength {
@@ -199,17 +209,17 @@ func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv,
 		return s, fail(ErrShape, "%s.ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
 			config, dv, d)
 	}
-	s = newPackedKV(f, heads, d, dv, valuesInKeys)
+	s = newPackedKV(f, values, heads, d, dv, valuesInKeys)
 	if valuesInKeys {
 		dv = 0 // none are kept
 	}
 	if !s.fits(batch, blocks) {
 		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements of %v, want at most %d bytes",
-			config, batch, heads, blocks, Block, d, dv, f, 4*maxElements)
+			config, batch, heads, blocks, Block, d, dv, s.formats(), 4*maxElements)
 	}
 	if err := s.allocate(batch, blocks); err != nil {
 		return s, fail(ErrMemory, "%s is %d×%d×%d×%d×(%d+%d) elements of %v: %v",
-			config, batch, heads, blocks, Block, d, dv, f, err)
+			config, batch, heads, blocks, Block, d, dv, s.formats(), err)
 	}
 	return s, nil
 }
@@ -217,13 +227,22 @@ func openPacked(config string, f Format, sizes []namedSize, batch, heads, d, dv,
 // fits reports whether some blocks of each head of a batch are at most maxElements words of four
 // bytes. It does not use block, which may have overflowed.
 func (s *packedKV) fits(batch, blocks int) bool {
-	scale := s.scaleBytes / Block // in I8, where an element is a byte
-	elements := roundUp(s.d, 4) + scale
+	keys, ok := product(batch, s.heads, blocks, Block*s.k.bits/32, roundUp(s.d, s.k.whole))
+	scaleBytes, cols := s.k.scaleBytes, 0
 	if !s.valuesInKeys {
-		elements += s.cols + scale
+		scaleBytes, cols = scaleBytes+s.v.scaleBytes, s.cols
 	}
-	_, ok := product(batch, s.heads, blocks, Block*s.bytes/4, elements)
-	return ok
+	values, valuesOK := product(batch, s.heads, blocks, Block*s.v.bits/32, cols)
+	scales, scalesOK := product(batch, s.heads, blocks, scaleBytes/4)
+	return ok && valuesOK && scalesOK && keys+values+scales <= maxElements
+}
+
+// formats names the formats of keys and values.
+func (s *packedKV) formats() string {
+	if s.k.format == s.v.format {
+		return s.k.format.String()
+	}
+	return s.k.format.String() + " and " + s.v.format.String()
 }
 
 // checkTokens makes sure that k and v are tokens of a number of sequences.
@@ -261,24 +280,26 @@ func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
 
 // checkFinite makes sure that tokens have scales, if the format has some.
 func (s *packedKV) checkFinite(k, v *Tensor) error {
-	if !s.scaled {
+	if s.k.scaled {
+		limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of that many are finite
+		if err := checkScales("k", k, s.k.format, limit); err != nil {
+			return err
+		}
+	}
+	if !s.v.scaled || s.valuesInKeys {
 		return nil
 	}
-	limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest)) // sums of that many are finite
-	if err := checkScales("k", k, limit); err != nil {
-		return err
-	}
-	return checkScales("v", v, math.MaxFloat32)
+	return checkScales("v", v, s.v.format, math.MaxFloat32/float32(s.unrotate))
 }
 
 // checkScales makes sure that tokens have a scale. The error names the first one that has none.
-func checkScales(name string, x *Tensor, limit float32) error {
+func checkScales(name string, x *Tensor, f Format, limit float32) error {
 	for b := range x.B {
 		for i := range x.L {
 			for h := range x.H {
 				if top := largest(x.row(b, h, i)); !(top <= limit) {
 					return fail(ErrOption, "%s has an element of size %v in token %d of head %d, batch entry %d, "+
-						"want at most %v for I8", name, top, i, h, b, limit)
+						"want at most %v for %v", name, top, i, h, b, limit, f)
 				}
 			}
 		}

@@ -69,6 +69,8 @@ func assembly(folder string) ([]byte, error) {
 	p.int8Kernels()
 	p.accumulateInt8()
 	p.weightsInt8()
+	p.encode()
+	p.lookUp()
 	p.constantTable()
 	return p.Bytes(), nil
 }

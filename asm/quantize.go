@@ -46,24 +46,29 @@ func (p *program) quantize() {
 		for _, v := range s.of(v) {
 			p.Fcvtns(v, v)
 		}
-		p.Sqxtn(all, v[0])
-		if s.vectors > 1 {
-			p.Sqxtn2(all, v[1])
-			p.Sqxtn(upper, v[2])
-			p.Sqxtn2(upper, v[3])
-		}
-		p.SqxtnB(all, all)
-		switch {
-		case s.single:
-			p.StrBPost(all, dst)
-		case s.vectors == 1:
-			p.StrSPost(all, dst)
-		default:
-			p.SqxtnB2(all, upper)
-			p.StrQPost(all, dst)
-		}
+		p.storeBytes(s, v, all, upper, dst)
 	})
 	p.Ret()
+}
+
+// storeBytes stores the lowest bytes of a span of small integers by way of two vectors.
+func (p *program) storeBytes(s span, v []Vec, all, upper Vec, dst Reg) {
+	p.Sqxtn(all, v[0])
+	if s.vectors > 1 {
+		p.Sqxtn2(all, v[1])
+		p.Sqxtn(upper, v[2])
+		p.Sqxtn2(upper, v[3])
+	}
+	p.SqxtnB(all, all)
+	switch {
+	case s.single:
+		p.StrBPost(all, dst)
+	case s.vectors == 1:
+		p.StrSPost(all, dst)
+	default:
+		p.SqxtnB2(all, upper)
+		p.StrQPost(all, dst)
+	}
 }
 
 func (p *program) scaleColumns() {

@@ -24,6 +24,7 @@ func main() {
 		"kernel_amd64.s":       func() ([]byte, error) { return assembly(ordinaryKernels) },
 		"kernel_typed_amd64.s": func() ([]byte, error) { return assembly(typedKernels) },
 		"kernel_int8_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
+		"kernel_int4_amd64.s":  func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 

@@ -23,7 +23,8 @@ func generator(t *testing.T) string {
 // and of the Go files that the generator reads, which are outside the module: run with -count=1.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
-	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s", "kernel_int8_amd64.s"} {
+	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s", "kernel_int8_amd64.s",
+		"kernel_int4_amd64.s"} {
 		out := filepath.Join(t.TempDir(), file)
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Codes of four bits (kernel_int4.go of the package): numbers become codes, and codes the levels
+// that kernels of I8 read.
+
+// int4Kernels emits everything about codes.
+func int4Kernels() {
+	encodeKernel()
+	lookUpKernel("lookUpSIMD", YMM, vector)
+	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
+}
+
+// int4Levels are the levels of the codes, four bytes a word.
+var int4Levels = []uint32{0x281c1005, 0x75594536, 0xd8e4f0fb, 0x8ba7bbca}
+
+// int4Bounds are where magnitudes are rounded to the next level.
+var int4Bounds = []float32{10.5, 22, 34, 47, 61.5, 79, 103}
+
+// encodeKernel counts the bounds that a magnitude reaches, and puts its sign above.
+func encodeKernel() {
+	TEXT("encodeSIMD", noSplit, "func(dst *byte, x *float32, n int, scale float32)")
+	dst, x, n, scale := param("dst"), param("x"), param("n"), broadcastParam("scale")
+	lowest, join, abs, most := YMM(), YMM(), constant(u32(bitsAbs)), len(int4Bounds)
+	bytesOf32(lowest, join)
+	bounds := vectors(most)
+	for i, e := range int4Bounds {
+		VBROADCASTSS(u32(math.Float32bits(e)), bounds[i])
+	}
+	eachVector(n, func(mask reg.VecVirtual) {
+		v, code, above := YMM(), YMM(), YMM()
+		load(Mem{Base: x}, mask, v)
+		VDIVPS(scale, v, v)
+		VPSRLD(Imm(31), v, code)
+		VPSLLD(Imm(3), code, code)
+		VANDPS(abs, v, v)
+		for _, bound := range bounds {
+			VCMPPS(Imm(atLeast), bound, v, above)
+			VPSUBD(above, code, code)
+		}
+		VPSHUFB(lowest, code, code)
+		VPERMD(code, join, code)
+		if mask == nil {
+			VMOVQ(code.AsX(), Mem{Base: dst})
+			return
+		}
+		storeRest(code.AsX(), dst, n, 1)
+	}, func() {
+		ADDQ(imm(vector), x)
+		ADDQ(imm(lanes), dst)
+	})
+	finish()
+}
+
+const atLeast = 13 // of VCMPPS: GE, ordered
+
+// lookUpKernel looks up the lower and the upper halves of 64 bytes at a time.
+func lookUpKernel(name string, register func() reg.VecVirtual, size int) {
+	TEXT(name, noSplit, "func(dst, src *byte, rows, vectors, row, step, upper, ahead int)")
+	dst, src, rows, row, step := param("dst"), param("src"), param("rows"), param("row"),
+		param("step")
+	upper, ahead := param("upper"), param("ahead")
+	table, halves := register(), register()
+	if size == avx512Vector {
+		VBROADCASTI32X4(words("int4Levels", int4Levels...), table)
+	} else {
+		VBROADCASTI128(words("int4Levels", int4Levels...), table)
+	}
+	VPBROADCASTD(u32(0x0f0f0f0f), halves)
+	ADDQ(src, ahead)
+	Label("row")
+	left, at := param("vectors"), GP64()
+	MOVQ(dst, at)
+	Label("vector")
+	PREFETCHT0(Mem{Base: ahead})
+	for i := 0; i < 64; i += size {
+		lower, higher := register(), register()
+		if size == avx512Vector {
+			VMOVDQU32(Mem{Base: src}, higher)
+			VPANDD(halves, higher, lower)
+			VPSRLW(Imm(4), higher, higher)
+			VPANDD(halves, higher, higher)
+		} else {
+			VMOVDQU(Mem{Base: src, Disp: i}, higher)
+			VPAND(halves, higher, lower)
+			VPSRLW(Imm(4), higher, higher)
+			VPAND(halves, higher, higher)
+		}
+		VPSHUFB(lower, table, lower)
+		VPSHUFB(higher, table, higher)
+		if size == avx512Vector {
+			VMOVDQU32(lower, Mem{Base: at})
+			VMOVDQU32(higher, Mem{Base: at, Index: upper, Scale: 1})
+		} else {
+			VMOVDQU(lower, Mem{Base: at, Disp: i})
+			VMOVDQU(higher, Mem{Base: at, Disp: i, Index: upper, Scale: 1})
+		}
+	}
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(64), ahead)
+	ADDQ(step, at)
+	DECQ(left)
+	JNE(LabelRef("vector"))
+	ADDQ(row, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	finish()
+}

@@ -1,0 +1,142 @@
+package attn
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
+// I4: an element is a code of four bits for one of 16 levels, which are integers of I8. Kernels of
+// integers and of I8 read levels, so codes are looked up on their way.
+//
+// Codes lie so that a look-up of 64 bytes gives two vectors of I8: the lower halves of bytes are the
+// codes of a group of four steps of 16 columns (see kernel_typed.go), the upper halves those of the
+// next group. Step k of column c is in byte c/panel·panelStride + k/8·stride + c%panel·4 + k%4.
+
+// levels are the integers of the codes: the sign is the highest bit. They are the Lloyd-Max points
+// of normal data scaled by their maximum.
+var levels = [16]int8{5, 16, 28, 40, 54, 69, 89, 117, -5, -16, -28, -40, -54, -69, -89, -117}
+
+// levelBounds are where a magnitude, in scales, is rounded to the next level.
+var levelBounds = [7]float32{10.5, 22, 34, 47, 61.5, 79, 103}
+
+// levelSign is the bit of a code that says that its level is negative.
+const levelSign = 8
+
+// codeOf is the code of the level of t, a number in scales.
+func codeOf(t float32) (code byte) {
+	bits := math.Float32bits(t)
+	for _, bound := range levelBounds {
+		if math.Float32frombits(bits&^(1<<31)) >= bound {
+			code++
+		}
+	}
+	return code | byte(bits>>31)*levelSign
+}
+
+// encode is dst = the codes of x/scale, rounded once; all codes are 0 if the scale is.
+func encode(dst []byte, x []float32, scale float32) {
+	operand.Reads(x, len(x))
+	operand.Writes(dst, len(x))
+	if !tuned.ISA.SIMD() || len(x) == 0 || scale == 0 {
+		encodeGeneric(dst, x, scale)
+		return
+	}
+	for from := 0; from < len(x); from += callElements {
+		to := min(from+callElements, len(x))
+		encodeSIMD(&dst[from], &x[from], to-from, scale)
+	}
+}
+
+func encodeGeneric(dst []byte, x []float32, scale float32) {
+	for i, e := range x {
+		if dst[i] = 0; scale != 0 {
+			dst[i] = codeOf(float32(e / scale))
+		}
+	}
+}
+
+// encodeRows makes codes of rows of n finite elements, and finds their scales. What completes rows
+// of dstStride codes is 0.
+func encodeRows(dst []byte, scales, x []float32, rows, n, dstStride, xStride int) {
+	for r := range rows {
+		row, to := x[r*xStride:][:n], dst[r*dstStride:][:dstStride]
+		scales[r] = scaleOf(largest(row))
+		encode(to[:n], row, scales[r])
+		clear(to[n:])
+	}
+}
+
+// foldCodes makes bytes of codes, whole groups of eight: of a group, the lower half of byte i is
+// code i, the upper half code 4 + i.
+func foldCodes(dst, codes []byte) {
+	for i := 0; i < len(codes); i += 8 {
+		x := binary.LittleEndian.Uint64(codes[i:])
+		binary.LittleEndian.PutUint32(dst[i/2:], uint32(x)|uint32(x>>32)<<4)
+	}
+}
+
+// putCodes writes codes to the lower halves of bytes, or to the upper ones, whole groups of eight.
+// The other halves stay.
+func putCodes(dst, codes []byte, upper bool) {
+	keep, shift := uint64(0xf0f0f0f0f0f0f0f0), 0
+	if upper {
+		keep, shift = ^keep, 4
+	}
+	for i := 0; i < len(codes); i += 8 {
+		x := binary.LittleEndian.Uint64(dst[i:])&keep | binary.LittleEndian.Uint64(codes[i:])<<shift
+		binary.LittleEndian.PutUint64(dst[i:], x)
+	}
+}
+
+// codeAt is code i of x: the lower half of byte i/2 if i is even, else the upper half.
+func codeAt(x []byte, i int) byte { return x[i/2] >> (i % 2 * 4) & 15 }
+
+// setCode makes code i of x.
+func setCode(x []byte, i int, code byte) {
+	x[i/2] = x[i/2]&^(15<<(i%2*4)) | code<<(i%2*4)
+}
+
+// levelLayout says where the levels of rows of vectors of 64 bytes go, in bytes.
+type levelLayout struct {
+	rows, vectors int // of a row
+	row           int // from the levels of a row to those of the next
+	step          int // from those of a vector's lower halves to the next vector's,
+	upper         int // and to those of its upper halves
+}
+
+// lookUp is dst = the levels of src, row by row: those of upper halves that are behind a row's last
+// ones may be written before the next row is.
+func lookUp(dst, src []byte, l *levelLayout) {
+	n := l.rows * l.vectors * 64
+	operand.Reads(src, n)
+	last := (l.rows-1)*l.row + (l.vectors-1)*l.step + l.upper + 64
+	operand.Writes(dst, last)
+	if !tuned.ISA.SIMD() {
+		lookUpGeneric(dst, src, l)
+		return
+	}
+	rows, vectors := l.rows, l.vectors // of a call
+	if rows*vectors > callElements {
+		rows, vectors = 1, min(vectors, callElements)
+	}
+	for r := 0; r < l.rows; r += rows {
+		for i := 0; i < l.vectors; i += vectors {
+			lookUpStep(&dst[r*l.row+i*l.step], &src[(r*l.vectors+i)*64], rows, min(vectors, l.vectors-i),
+				l.row, l.step, l.upper, tuned.PrefetchTyped)
+		}
+	}
+}
+
+func lookUpGeneric(dst, src []byte, l *levelLayout) {
+	for r := range l.rows {
+		for i := range l.vectors {
+			from, at := src[(r*l.vectors+i)*64:][:64], r*l.row+i*l.step
+			lower, upper := dst[at:][:64], dst[at+l.upper:][:64]
+			for j, codes := range from {
+				lower[j], upper[j] = byte(levels[codes&15]), byte(levels[codes>>4])
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package attn
+
+import (
+	"math"
+	"testing"
+)
+
+// int4KernelTests has every kernel of kernel_int4.go.
+var int4KernelTests = []kernelTest{
+	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) { c.encode(n[0]) }},
+	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
+		func(c *trial, n []int) { c.lookUp(n[0], n[1]) }},
+}
+
+// encode also has numbers at the bounds between levels.
+func (c *trial) encode(n int) {
+	scale := []float32{1, 0.37, 1e-40, 1e30, 0}[c.IntN(5)]
+	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	for i := range write {
+		t := levelBounds[c.IntN(len(levelBounds))]
+		switch c.IntN(4) {
+		case 0:
+			t = math.Nextafter32(t, 0)
+		case 1:
+			t = 127 * c.Float32()
+		}
+		write[i] = float32(math.Copysign(float64(float32(t*scale)), float64(c.IntN(2))-0.5))
+	}
+	dst, want := c.outputOf((n+3)/4, normal)
+	encode(bytesIn(dst)[:n], x, scale)
+	encodeGeneric(bytesIn(want)[:n], x, scale)
+}
+
+// lookUp has the layouts of keys and of values.
+func (c *trial) lookUp(rows, vectors int) {
+	src := c.typedInput(I8, 64*rows*vectors)
+	l := levelLayout{rows: rows, vectors: vectors, row: 128 * vectors, step: 128, upper: 64}
+	switch c.IntN(3) {
+	case 0: // keys of an odd number of groups
+		l.row -= 64
+	case 1:
+		l.step, l.upper = 64, 64*vectors
+	}
+	last := (rows-1)*l.row + (vectors-1)*l.step + l.upper + 64
+	dst, want := c.outputOf(last/4, normal)
+	lookUp(bytesIn(dst), src, &l)
+	lookUpGeneric(bytesIn(want), src, &l)
+}
+
+// Kernels of codes give the bits of the generic code, and touch nothing outside their operands.
+func TestInt4KernelsEqualGeneric(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for i := range int4KernelTests {
+			k := &int4KernelTests[i]
+			t.Run(k.name, func(t *testing.T) {
+				c := newTrial(t, random(k.name))
+				k.sweep(t, c)
+				k.large(t, c)
+			})
+		}
+	})
+}
+
+func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
+func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }
+
+// A code says the level whose bounds a number is between, of its sign.
+func TestCodes(t *testing.T) {
+	for i := range 4 * 127 * 64 {
+		x := float32(i-2*127*64) / 128
+		want := math.Copysign(nearestLevel(math.Abs(float64(x))), float64(x))
+		if got := levels[codeOf(x)]; float64(got) != want {
+			t.Fatalf("the level of %v is %v, want %v", x, got, want)
+		}
+	}
+	if code := codeOf(float32(math.Copysign(0, -1))); levels[code] != -5 {
+		t.Errorf("the level of -0 is %v, want -5", levels[code])
+	}
+}
+
+// Groups of eight codes become four bytes, and one by one they are where they are looked up.
+func TestCodesFold(t *testing.T) {
+	r := random("codes")
+	codes, folded := make([]byte, 48), make([]byte, 24)
+	for i := range codes {
+		codes[i] = byte(r.IntN(16))
+	}
+	foldCodes(folded, codes)
+	b := panelLayout{stride: 4}
+	for i, want := range codes {
+		at := placeOf(I4, &b, i, 0)
+		if got := codeAt(folded, at); got != want {
+			t.Errorf("code %d is %d, want %d", i, got, want)
+		}
+		setCode(folded, at, 0)
+	}
+	for i, e := range folded {
+		if e != 0 {
+			t.Errorf("byte %d is %d, want 0", i, e)
+		}
+	}
+	putCodes(folded, codes[:24], false)
+	putCodes(folded, codes[24:], true)
+	for i := range folded {
+		if got := [2]byte{codeAt(folded, 2*i), codeAt(folded, 2*i+1)}; got != [2]byte{codes[i], codes[24+i]} {
+			t.Errorf("byte %d has codes %d, want %d and %d", i, got, codes[i], codes[24+i])
+		}
+	}
+}
