@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/seed-1415985d/attn"
@@ -26,7 +27,10 @@ type far struct {
 }
 
 func newRemote(m *model, s *settings) (cache, error) {
-	page, err := attn.NewStore(storeConfig(m, s.kind, 1)) // for its size
+	if s.values != 0 && s.values != s.kind {
+		return nil, fmt.Errorf("-cache is %s, want one type with -cluster", s.cacheTypes())
+	}
+	page, err := attn.NewStore(storeConfig(m, s, 1)) // for its size
 	if err != nil {
 		return nil, err
 	}
