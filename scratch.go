@@ -36,6 +36,7 @@ type scratch struct {
 	rotated    []float32     // rows on their way into a product
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
+	blocks     []blockRow    // rows on their way into a product by blocks
 	ints       intScratch    // of calls in integers
 
 	fitted sizes // what the slices are long enough for
