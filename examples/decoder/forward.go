@@ -25,6 +25,10 @@ type runner struct {
 	// rows of one call
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
 	cos, sin                                                          []float32
+	// of one product
+	dsts     []attn.Tensor
+	matrices []*attn.Matrix
+	biases   [][]float32
 	// the first of a call, whose logits mean nothing
 	err error
 }
@@ -128,12 +132,15 @@ type product struct {
 // multiply is dst = a·Wᵀ + bias for each of some matrices. attn computes an element by one chain of
 // multiply-adds in a fixed order, whatever rows are around it.
 func (r *runner) multiply(a []float32, products ...product) {
-	rows := len(a) / products[0].by.In
+	in := products[0].by.In
+	rows := len(a) / in
+	r.dsts, r.matrices, r.biases = r.dsts[:0], r.matrices[:0], r.biases[:0]
 	for _, p := range products {
 		*p.dst = resize(*p.dst, rows*p.by.Out)
-		r.try(r.pool.MulMatrix(attn.BHLD(*p.dst, 1, 1, rows, p.by.Out),
-			attn.BHLD(a, 1, 1, rows, p.by.In), p.by.Matrix, p.by.Bias))
+		r.dsts = append(r.dsts, attn.BHLD(*p.dst, 1, 1, rows, p.by.Out))
+		r.matrices, r.biases = append(r.matrices, p.by.Matrix), append(r.biases, p.by.Bias)
 	}
+	r.try(r.pool.MulMatrices(r.dsts, attn.BHLD(a, 1, 1, rows, in), r.matrices, r.biases))
 }
 
 // try notes the first error.

@@ -3,6 +3,7 @@ package folder
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/gguf"
 )
 
@@ -10,16 +11,16 @@ import (
 // them; a weight is rounded once, to float32.
 var ggufEncodings = map[gguf.Type]*encoding{
 	gguf.F32: &floats, gguf.F16: &halves, gguf.BF16: &brains,
-	gguf.Q8_0:   blocks(gguf.Q8_0, Q8_0, decodeQ8),
-	gguf.Q4_0:   blocks(gguf.Q4_0, Q4_0, decodeQ4),
-	gguf.IQ4_NL: blocks(gguf.IQ4_NL, IQ4_NL, decodeIQ4),
-	gguf.MXFP4:  blocks(gguf.MXFP4, MXFP4, decodeMXFP4),
-	gguf.Q4_K:   blocks(gguf.Q4_K, Q4_K, decodeQ4K),
-	gguf.Q5_K:   blocks(gguf.Q5_K, Q5_K, decodeQ5K),
-	gguf.Q6_K:   blocks(gguf.Q6_K, Q6_K, decodeQ6K),
+	gguf.Q8_0:   blocks(gguf.Q8_0, attn.Q8_0, decodeQ8),
+	gguf.Q4_0:   blocks(gguf.Q4_0, attn.Q4_0, decodeQ4),
+	gguf.IQ4_NL: blocks(gguf.IQ4_NL, attn.IQ4_NL, decodeIQ4),
+	gguf.MXFP4:  blocks(gguf.MXFP4, attn.MXFP4, decodeMXFP4),
+	gguf.Q4_K:   blocks(gguf.Q4_K, attn.Q4_K, decodeQ4K),
+	gguf.Q5_K:   blocks(gguf.Q5_K, attn.Q5_K, decodeQ5K),
+	gguf.Q6_K:   blocks(gguf.Q6_K, attn.Q6_K, decodeQ6K),
 }
 
-func blocks(t gguf.Type, b BlockType, decode func([]float32, []byte)) *encoding {
+func blocks(t gguf.Type, b attn.BlockType, decode func([]float32, []byte)) *encoding {
 	elements, bytes := t.Block()
 	return &encoding{name: t.String(), elements: elements, bytes: bytes, format: -1, block: b,
 		quantized: true, decode: decode}

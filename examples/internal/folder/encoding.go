@@ -12,17 +12,17 @@ type encoding struct {
 	name            string
 	elements, bytes int // of a block
 	format          attn.Format
-	block           BlockType // 0: float32
-	quantized       bool      // blocks have integers and scales
+	block           attn.BlockType // 0: float32
+	quantized       bool           // blocks have integers and scales
 	decode          func(to []float32, block []byte)
 }
 
 // The encodings of safetensors files, and those that GGUF files have, too.
 var (
 	floats = encoding{name: "F32", elements: 1, bytes: 4, format: attn.F32, decode: decodeFloats}
-	halves = encoding{name: "F16", elements: 1, bytes: 2, format: attn.F16, block: BlockF16,
+	halves = encoding{name: "F16", elements: 1, bytes: 2, format: attn.F16, block: attn.BlockF16,
 		decode: decodeHalves}
-	brains = encoding{name: "BF16", elements: 1, bytes: 2, format: attn.BF16, block: BlockBF16,
+	brains = encoding{name: "BF16", elements: 1, bytes: 2, format: attn.BF16, block: attn.BlockBF16,
 		decode: decodeBrains}
 )
 

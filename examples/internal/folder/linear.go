@@ -60,8 +60,8 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 		return made
 	}
 	var err error
-	made.Matrix, err = packBlocks(pairsApart(data, t.size(in), p.Interleaved), t.encoding, p.Out, in,
-		l.Integers)
+	made.Matrix, err = attn.PackBlocks(pairsApart(data, t.size(in), p.Interleaved), t.block, p.Out, in,
+		attn.MatrixConfig{Integers: l.Integers})
 	if err != nil {
 		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
 		return made
