@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"io"
+	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn"
 )
 
 var ggufPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 17, 19}
@@ -15,18 +20,69 @@ func openGGUF(t *testing.T, path string) *model {
 	return m
 }
 
-// TestBlockTypes compares logits with those of float64 over what the blocks of a file mean.
+// TestBlockTypes compares logits with those of float64 over what the blocks of a file mean: in
+// float32, and in integers, with keys and values of 8 and of 4 bits.
 func TestBlockTypes(t *testing.T) {
 	for _, kind := range allBlockTypes {
-		for _, architecture := range []string{"llama", "qwen3"} {
-			f, r := newGGUF(architecture, one(kind)), ggufReference()
-			r.f = f.fake
+		t.Run(kind, func(t *testing.T) {
+			f, r := newGGUF("llama", one(kind)), ggufReference()
 			path := at(t, "fake.gguf")
 			f.Write(t, path)
-			t.Run(kind+" "+architecture, func(t *testing.T) {
-				compareLogits(t, openGGUF(t, path), false, ggufPrompt, r.logits(ggufPrompt))
-			})
+			r.f = f.fake
+			want := r.logits(ggufPrompt)
+			compareLogits(t, openGGUF(t, path), false, ggufPrompt, want)
+			m, _, err := (&options{model: path, weights: asStored,
+				settings: settings{integers: true}}).open()
+			must(t, err)
+			for _, c := range []struct {
+				kind, values attn.Format
+				most         float64
+			}{{attn.I8, 0, 0.03}, {attn.I8, attn.I4, 0.2}, {attn.I4, 0, 0.25}} {
+				s := settings{workers: 2, places: 1, chunk: 16, context: 64, kind: c.kind, values: c.values,
+					integers: true}
+				got := distanceTo(firstLogits(t, m, s, false, ggufPrompt), want)
+				if !(got > 0 && got < c.most) {
+					t.Errorf("in integers, keys of %v: logits differ by %.4f of their deviation, want less than "+
+						"%v", c.kind, got, c.most)
+				}
+			}
+		})
+	}
+}
+
+// distanceTo is the mean difference of logits as a share of their deviation.
+func distanceTo(got []float32, want []float64) float64 {
+	exact := make([]float32, len(want))
+	for i, x := range want {
+		exact[i] = float32(x)
+	}
+	mean, _ := distance([][]float32{exact}, [][]float32{got})
+	return mean
+}
+
+// TestProveGGUF compares the bits of logits in any batch, for blocks in integers.
+func TestProveGGUF(t *testing.T) {
+	f, path := newGGUF("qwen3", one("Q4_K")), at(t, "fake.gguf")
+	f.Write(t, path)
+	for _, args := range []string{"-integers -cache i8,i4"} {
+		var out bytes.Buffer
+		err := run(append(strings.Fields(args), "-prove", "-n", "2", "-model", path, "abc abc"), &out,
+			io.Discard)
+		if text := out.String(); err != nil || strings.Count(text, "OK, same bits") != len(trials)-1 ||
+			!strings.Contains(text, "[1] abc abc") || !strings.Contains(text, "prefill: 3 tokens") {
+			t.Errorf("%s: %v\n%s", args, err, &out)
 		}
+	}
+}
+
+// TestAccuracyGGUF compares blocks in integers with what they mean.
+func TestAccuracyGGUF(t *testing.T) {
+	f, path := newGGUF("llama", one("Q6_K")), at(t, "fake.gguf")
+	f.Write(t, path)
+	var out bytes.Buffer
+	must(t, run([]string{"-accuracy", "-model", path}, &out, io.Discard))
+	if n := strings.Count(out.String(), " %"); n != 2*(len(accuracyWays)-1) {
+		t.Errorf("there are %d numbers, want two for each way but the first:\n%s", n, &out)
 	}
 }
 

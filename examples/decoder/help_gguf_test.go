@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -77,28 +78,50 @@ func one(kind string) func(string) string { return func(string) string { return 
 
 // tensor adds numbers at random.
 func (f *fakeGGUF) tensor(name string, kind func(string) string, shape ...int) {
-	source := rand.New(rand.NewPCG(uint64(len(name)), uint64(name[len(name)-9])))
-	middle, width, n, of := float32(0), float32(0.1), 1, kind(name)
+	of := kind(name)
 	if len(shape) == 1 {
 		of = "F32"
-		if strings.HasSuffix(name, "norm.weight") {
-			middle = 1
-		}
+	}
+	e := encode(name, of, shape)
+	f.tensors[name] = fakeTensor{shape, e.exact}
+	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: ggufNamesOf.Replace(name), Shape: shape,
+		Type: gguftest.Types[of], Data: slices.Clone(e.data)})
+}
+
+// encoded is a tensor of a file, and what it means.
+type encoded struct {
+	data  []byte
+	exact []float32
+}
+
+var encodedBefore = map[string]encoded{} // as it takes time
+
+func encode(name, kind string, shape []int) encoded {
+	key := fmt.Sprint(name, kind, shape)
+	e, ok := encodedBefore[key]
+	if ok {
+		return e
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // which cannot fail
+	source := rand.New(rand.NewPCG(1, hash.Sum64()))
+	middle, n := float32(0), 1
+	if strings.HasSuffix(name, "norm.weight") {
+		middle = 1
 	}
 	for _, s := range shape {
 		n *= s
 	}
 	x := make([]float32, n)
 	for i := range x {
-		x[i] = middle + width*(2*source.Float32()-1)
+		x[i] = middle + 0.1*(2*source.Float32()-1)
 	}
-	data, exact := gguftest.Encode(of, x)
+	data, exact := gguftest.Encode(kind, x)
 	for i, e := range exact {
 		x[i] = float32(e)
 	}
-	f.tensors[name] = fakeTensor{shape, x}
-	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: ggufNamesOf.Replace(name), Shape: shape,
-		Type: gguftest.Types[of], Data: data})
+	encodedBefore[key] = encoded{data, x}
+	return encodedBefore[key]
 }
 
 // pair puts the rows of queries and keys into the order of files for llama: element i of a head's
