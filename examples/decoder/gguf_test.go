@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -178,5 +181,58 @@ func TestGGUF(t *testing.T) {
 			compareLogits(t, openGGUF(t, path), false, ggufPrompt, want)
 			compareLogits(t, openGGUF(t, f.writeSplit(t, 3)), false, ggufPrompt, want)
 		})
+	}
+}
+
+// TestChat asks as a user, after what the system says once.
+func TestChat(t *testing.T) {
+	f, path := newGGUF("llama", one("Q8_0")), at(t, "fake.gguf")
+	f.Set("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"+
+		"{{ m.content + 'abc' }}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
+		"add_generation_prompt %}{{ eos_token }}{% endif %}")
+	f.Write(t, path)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"a", "bb"}, []string{"[1] a\n", "[2] bb\n", "prefill: 7 tokens"}},
+		{[]string{"-shared", "dd", "a", "bb"}, // 1 + 2 + 1 in common, and 2 and 3 for each
+			[]string{"[1] a\n", "[2] bb\n", "prefill: 9 tokens"}},
+		{[]string{"-shared", "dd", "a"}, []string{"[1] a\n", "prefill: 6 tokens"}},
+		{[]string{"z"}, []string{`prompt 1: the vocabulary has no token for "z"`}},
+	} {
+		var out bytes.Buffer
+		err := run(append([]string{"-chat", "-n", "2", "-model", path}, c.args...), &out, io.Discard)
+		for _, want := range c.want {
+			if all := fmt.Sprint(&out, err); !strings.Contains(all, want) {
+				t.Errorf("%v: want %q in:\n%s", c.args, want, all)
+			}
+		}
+	}
+	folder := newFake("F32").write(t)
+	for _, args := range [][]string{{"abc"}, {"-model", folder, "abc"}} {
+		if err := run(append([]string{"-chat"}, args...), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), " chat template") {
+			t.Errorf("%v: the error is %v", args, err)
+		}
+	}
+}
+
+// TestReportMemory reads what a step of decode could take at the memory's speed.
+func TestReportMemory(t *testing.T) {
+	m := tinyModel(t, attn.F32, 1)
+	e, err := newEngine(m, settings{workers: 2, places: 1, chunk: 16, context: 64})
+	must(t, err)
+	defer e.close()
+	var out bytes.Buffer
+	e.packed = 1e9
+	e.steps, e.making = 30, 10*time.Second
+	e.report(&out)
+	var steps, most, size, speed float64
+	_, line, _ := strings.Cut(out.String(), "decode:  0 tokens, 0.0 a second\n")
+	if _, err := fmt.Sscanf(line, " %f steps a second; %f read the %f GB of all matrices at the memory's "+
+		"%f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 1 ||
+		math.Abs(most-speed) > 0.11 || speed < 0.1 {
+		t.Errorf("%v in %q", err, &out)
 	}
 }

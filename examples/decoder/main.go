@@ -25,6 +25,7 @@ type options struct {
 	most                int
 	seed                uint64
 	temperature         float64
+	chat                bool // prompts are messages
 	prove, accuracy     bool
 }
 
@@ -59,6 +60,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"tokenizer.json, or a GGUF file; none makes a random model")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
+	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -shared as that of "+
+		"the system, by the chat template of a GGUF file")
 	f.IntVar(&o.most, "n", 64, "tokens to generate for each prompt")
 	f.IntVar(&o.places, "batch", 16, "prompts at a time")
 	f.IntVar(&o.chunk, "chunk", 256, "tokens of prompts in a step")
@@ -194,23 +197,19 @@ func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
 		return err
 	}
 	defer e.close()
-	if o.shared != "" {
-		tokens, err := text.Encode(o.shared)
-		if err == nil {
-			err = e.share(tokens)
-		}
-		if err != nil {
-			return fmt.Errorf("the shared text: %w", err)
+	prompts, shared, err := o.tokens(text)
+	if err == nil && len(shared) > 0 {
+		if err = e.share(shared); err != nil {
+			err = fmt.Errorf("the shared text: %w", err)
 		}
 	}
-	s := &stream{out: out, text: text, prompts: o.prompts}
-	for i, prompt := range o.prompts {
-		j := &job{most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}
-		j.prompt, err = text.Encode(o.shared + prompt)
-		if err == nil {
-			err = e.submit(j)
-		}
-		if err != nil {
+	if err != nil {
+		return err
+	}
+	s := &stream{out: out, text: text, prompts: o.prompts, chat: o.chat}
+	for i, prompt := range prompts {
+		j := &job{prompt: prompt, most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}
+		if err := e.submit(j); err != nil {
 			return fmt.Errorf("prompt %d: %w", i+1, err)
 		}
 		s.jobs = append(s.jobs, j)

@@ -15,7 +15,8 @@ type model struct {
 	norm      []float32
 	head      folder.Linear // from the last state to a logit for each token
 	turns     []float64     // see config.turns
-	memory    int           // bytes of all weights
+	packed    int           // bytes of matrices,
+	memory    int           // and of all weights
 }
 
 // layer is one block of the decoder.
@@ -46,7 +47,7 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 	}
 	m.head = l.Linear(kind, c.Dim, false, head)
 	if l.Err == nil {
-		m.memory = m.embedding.MemoryUse() + l.Packed
+		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
 	}
 	return m
 }

@@ -132,7 +132,7 @@ func (p *pairs) letters(word string) (ids []int, err error) {
 		if unknown = !ok; unknown {
 			id, ok := p.Vocab[p.Unknown]
 			if !ok {
-				return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown",
+				return nil, fmt.Errorf("the vocabulary has no token for %q, nor one for what is unknown",
 					letter)
 			}
 			known = []int{id}

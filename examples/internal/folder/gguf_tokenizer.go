@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-1415985d/attn/examples/internal/chat"
 )
 
 // Vocabulary is what the metadata of a GGUF file says of tokens, under "tokenizer.".
@@ -149,6 +151,7 @@ func (l *Loader) VocabularyBPE(v *Vocabulary) *BPE {
 		l.Check("", fmt.Errorf("tokenizer.ggml: %w", err))
 		return t
 	}
+	t.chat = chat.Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
 	if *v.AddBegin {
 		t.before = []int{*v.Begin}
 	}
@@ -156,6 +159,14 @@ func (l *Loader) VocabularyBPE(v *Vocabulary) *BPE {
 		t.after = []int{*v.End}
 	}
 	return t
+}
+
+// text is that of a token, "" for none.
+func (v *Vocabulary) text(id *int) string {
+	if id == nil {
+		return ""
+	}
+	return v.Tokens[*id]
 }
 
 // file is the tokenizer.json that the metadata means.

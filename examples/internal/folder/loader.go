@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/chat"
 	"github.com/seed-1415985d/attn/examples/internal/gguf"
 )
 
@@ -119,8 +120,9 @@ func Sizes(names []string, sizes ...int) error {
 	return nil
 }
 
-// Codec turns text into tokens and back.
+// Codec turns texts and conversations into tokens, and tokens back.
 type Codec interface {
 	Encode(text string) ([]int, error)
+	Conversation(messages ...chat.Message) ([]int, error)
 	Decode(token int) string
 }
