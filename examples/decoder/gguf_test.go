@@ -34,6 +34,9 @@ func TestBlockTypes(t *testing.T) {
 			r.f = f.fake
 			want := r.logits(ggufPrompt)
 			compareLogits(t, openGGUF(t, path), false, ggufPrompt, want)
+			decoded, _, err := (&options{model: path, weights: attn.F32}).open()
+			must(t, err)
+			compareLogits(t, decoded, true, ggufPrompt, want)
 			m, _, err := (&options{model: path, weights: asStored,
 				settings: settings{integers: true}}).open()
 			must(t, err)

@@ -8,16 +8,18 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/gguf"
 )
 
 // OfGGUF opens a model in a GGUF file, or in several, of which it gets the first.
 func OfGGUF(path string, integers bool) *Loader {
 	l := &Loader{Path: path, Integers: integers, tensors: map[string]*stored{},
-		groups: map[string]bool{}}
+		groups: map[string]bool{}, pool: attn.NewPool(runtime.GOMAXPROCS(0))}
 	if l.header = l.addGGUF(path); l.Err == nil {
 		l.addParts()
 	}

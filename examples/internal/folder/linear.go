@@ -59,8 +59,12 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	if l.Err != nil {
 		return made
 	}
+	pack := attn.PackBlocks
+	if l.pool != nil {
+		pack = l.pool.PackBlocks // on all threads
+	}
 	var err error
-	made.Matrix, err = attn.PackBlocks(pairsApart(data, t.size(in), p.Interleaved), t.block, p.Out, in,
+	made.Matrix, err = pack(pairsApart(data, t.size(in), p.Interleaved), t.block, p.Out, in,
 		attn.MatrixConfig{Integers: l.Integers})
 	if err != nil {
 		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)

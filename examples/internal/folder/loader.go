@@ -29,6 +29,7 @@ type Loader struct {
 	tensors map[string]*stored
 	header  *gguf.Header    // of a GGUF file, the first of several; nil for a folder
 	groups  map[string]bool // of its metadata, that were read
+	pool    *attn.Pool      // that packs it
 }
 
 // Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would

@@ -208,4 +208,7 @@ func (l *Loader) Close() {
 	for _, f := range l.files {
 		_ = f.Close() // it was only read
 	}
+	if l.pool != nil {
+		_ = l.pool.Close() // nobody uses it
+	}
 }
