@@ -117,6 +117,6 @@ func (e *engine) reportMemory(out io.Writer, steps float64) {
 	for range 5 {
 		speed = max(speed, memory.Read(), memory.ReadStreams())
 	}
-	fmt.Fprintf(out, "         %.1f steps a second; %.1f read the %.2f GB of all matrices at the memory's "+
-		"%.1f GB/s\n", steps, speed/float64(e.packed), float64(e.packed)/1e9, speed/1e9)
+	fmt.Fprintf(out, "         %.1f steps a second; %.1f read the %.2f GB of all matrices at the "+
+		"memory's %.1f GB/s\n", steps, speed/float64(e.packed), float64(e.packed)/1e9, speed/1e9)
 }

@@ -10,8 +10,10 @@ type config struct {
 	Scaling                                          scaling
 	QKVBias, OutBias, FFNBias                        bool // of which matrices
 	QKNorm                                           bool // of queries and keys, head by head
-	AnyBias                                          bool // of those matrices for which the file has one
-	Interleaved                                      bool // pairs that rotations turn are neighbours in the file
+	// of those matrices for which the file has one
+	AnyBias bool
+	// pairs that rotations turn are neighbours in the file
+	Interleaved bool
 	// how many tokens a token of each layer sees, itself and those before it; 0 for all
 	Windows []int
 }

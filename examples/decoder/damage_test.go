@@ -57,7 +57,7 @@ func TestDamagedFolders(t *testing.T) {
 			[]string{"low_freq_factor 0"}},
 
 		{"no window", both(set("model_type", "mistral"), set("sliding_window", 0)), nil,
-			[]string{"config.json", "sliding_window is 0, want null, or for mistral, qwen2 and qwen3 1 or more"}},
+			[]string{"config.json", "sliding_window is 0, want null, or for mistral, qwen2 and qwen3 1 or"}},
 		{"a window that mistral has", both(set("model_type", "mistral"), both(
 			set("sliding_window", 100), set("layer_types", []string{"sliding_attention",
 				"full_attention"}))), nil,

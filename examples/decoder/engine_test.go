@@ -96,8 +96,8 @@ func TestIntegersFlag(t *testing.T) {
 		"-integers": "", "-integers -cache i8": "", "-weights i8 -integers": "",
 		"-integers -cache f16":    "-cache is f16 with -integers, want i8, i4, or one of each",
 		"-integers -cache i8,f16": "-cache is i8,f16 with -integers, want i8, i4, or one of each",
-		"-weights f32 -integers ": "-weights is f32 with -integers, want i8, for a GGUF file also file, " +
-			"or none",
+		"-weights f32 -integers ": "-weights is f32 with -integers, want i8, for a GGUF file also " +
+			"file, or none",
 		"-weights file -integers": "-weights is file with -integers, want i8, for a GGUF file also " +
 			"file, or none",
 	} {

@@ -83,7 +83,8 @@ func readMetadata(l *folder.Loader, v *folder.Vocabulary) config {
 func (k *architectureKeys) config(name string, vocab int) (config, error) {
 	c := config{Layers: k.Layers, Dim: k.Dim, Heads: k.Heads, KVHeads: *cmp.Or(k.KVHeads, &k.Heads),
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(k.Heads, 1))), FFN: k.FFN, Vocab: vocab,
-		AnyBias: true, QKNorm: name == "qwen3", Interleaved: name == "llama", Theta: *cmp.Or(k.Theta, new(10000.0))}
+		AnyBias: true, QKNorm: name == "qwen3", Interleaved: name == "llama",
+		Theta: *cmp.Or(k.Theta, new(10000.0))}
 	err := folder.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
@@ -177,8 +178,8 @@ func (k *architectureKeys) rotations(c *config) error {
 func (k *architectureKeys) magnify(s *scaling) error {
 	switch x := *k.Magnitude; {
 	case s.Type != "yarn" && x != 1, !(x > 0):
-		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn a "+
-			"number above 0", x, s.Type)
+		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
+			"a number above 0", x, s.Type)
 	case s.Type == "yarn":
 		*s.Magnitude *= x
 	}

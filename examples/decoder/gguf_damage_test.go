@@ -105,7 +105,7 @@ func TestDamagedGGUF(t *testing.T) {
 		{"a type that is not read", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 10, make([]byte, 256*84)
-		}, "tensor " + q + " has type Q2_K, want F32, F16, BF16, Q8_0, Q4_0, IQ4_NL, MXFP4, Q4_K, Q5_K or"},
+		}, "tensor " + q + " has type Q2_K, want F32, F16, BF16, Q8_0, Q4_0, IQ4_NL, MXFP4, Q4_K, Q5_K"},
 		{"a type that nobody knows", func(f *fakeGGUF) { f.tensorNamed(q).Type = 77 },
 			"tensor " + q + " has type type 77, want F32"},
 		{"a scale that is no number", func(f *fakeGGUF) { copy(f.tensorNamed(q).Data[34:], "\x00\x7e") },

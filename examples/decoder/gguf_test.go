@@ -190,8 +190,8 @@ func TestGGUF(t *testing.T) {
 // TestChat asks as a user, after what the system says once.
 func TestChat(t *testing.T) {
 	f, path := newGGUF("llama", one("Q8_0")), at(t, "fake.gguf")
-	f.Set("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}"+
-		"{{ m.content + 'abc' }}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
+	f.Set("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}"+
+		"{% if m.role == 'system' %}{{ m.content + 'abc' }}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
 		"add_generation_prompt %}{{ eos_token }}{% endif %}")
 	f.Write(t, path)
 	for _, c := range []struct {
@@ -233,8 +233,8 @@ func TestReportMemory(t *testing.T) {
 	e.report(&out)
 	var steps, most, size, speed float64
 	_, line, _ := strings.Cut(out.String(), "decode:  0 tokens, 0.0 a second\n")
-	if _, err := fmt.Sscanf(line, " %f steps a second; %f read the %f GB of all matrices at the memory's "+
-		"%f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 1 ||
+	if _, err := fmt.Sscanf(line, " %f steps a second; %f read the %f GB of all matrices at the "+
+		"memory's %f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 1 ||
 		math.Abs(most-speed) > 0.11 || speed < 0.1 {
 		t.Errorf("%v in %q", err, &out)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-1415985d/attn/examples/internal/gguftest"
 )
 
-// fakeGGUF is a model in a GGUF file: tensors of the fake, under their names in folders, are exactly
-// what the blocks of the file mean, for the reference.
+// fakeGGUF is a model in a GGUF file: tensors of the fake, under their names in folders, are
+// exactly what the blocks of the file mean, for the reference.
 type fakeGGUF struct {
 	*fake
 	gguftest.File
@@ -32,8 +32,8 @@ func ggufReference() reference {
 }
 
 // ggufNamesOf are the names in a GGUF file of the tensors of folders.
-var ggufNamesOf = strings.NewReplacer("model.embed_tokens", "token_embd", "model.norm", "output_norm",
-	"lm_head", "output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
+var ggufNamesOf = strings.NewReplacer("model.embed_tokens", "token_embd",
+	"model.norm", "output_norm", "lm_head", "output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
 	"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
 	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "self_attn.q_norm", "attn_q_norm",
 	"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
@@ -69,7 +69,9 @@ func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 	if architecture == "llama" {
 		f.pair()
 	}
-	slices.SortFunc(f.Tensors, func(a, b gguftest.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Tensors, func(a, b gguftest.Tensor) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	f.metadata(architecture)
 	return f
 }
@@ -185,7 +187,9 @@ func (f *fakeGGUF) without(names ...string) {
 
 // tensorNamed is a tensor of the file.
 func (f *fakeGGUF) tensorNamed(name string) *gguftest.Tensor {
-	return &f.Tensors[slices.IndexFunc(f.Tensors, func(t gguftest.Tensor) bool { return t.Name == name })]
+	return &f.Tensors[slices.IndexFunc(f.Tensors, func(t gguftest.Tensor) bool {
+		return t.Name == name
+	})]
 }
 
 // writeSplit writes several files, and returns the first.

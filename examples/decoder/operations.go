@@ -22,7 +22,8 @@ func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
 	}
 }
 
-// rotate turns the pairs (i, i+dim/2) of the heads of each row by the angles of its position (RoPE).
+// rotate turns the pairs (i, i+dim/2) of the heads of each row by the angles of its position
+// (RoPE).
 func rotate(x, cos, sin []float32, dim, heads int) {
 	half := dim / 2
 	for ; len(x) > 0; x, cos, sin = x[heads*dim:], cos[half:], sin[half:] {

@@ -43,7 +43,8 @@ func decodeQ4(to []float32, b []byte) {
 }
 
 // levelsIQ4 are what the 16 values of 4 bits stand for.
-var levelsIQ4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+var levelsIQ4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89,
+	113}
 
 func decodeIQ4(to []float32, b []byte) {
 	d := halfAt(b)

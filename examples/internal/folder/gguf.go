@@ -74,8 +74,8 @@ func (l *Loader) addParts() {
 	case l.Err != nil || s.Count <= 1 && s.Number == 0:
 		return
 	case name == nil || name[2] != "00001" || s.Number != 0 || name[3] != fmt.Sprintf("%05d", s.Count):
-		l.Fail("%s: split.no is %d and split.count %d, want the first file, with no 0 and a name that ends "+
-			"in -00001-of-%05d.gguf", l.Path, s.Number, s.Count, s.Count)
+		l.Fail("%s: split.no is %d and split.count %d, want the first file, with no 0 and a name that "+
+			"ends in -00001-of-%05d.gguf", l.Path, s.Number, s.Count, s.Count)
 		return
 	}
 	for i := 1; i < s.Count && l.Err == nil; i++ {

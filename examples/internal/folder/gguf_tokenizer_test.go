@@ -91,8 +91,8 @@ func TestByteLevelGGUF(t *testing.T) {
 		if l.Err != nil {
 			t.Fatal(l.Err)
 		}
-		for _, text := range []string{"abc abc the  12345 <s>x<|end|>", "the\n\nabc's \r\n 1234567", "e\u0301é",
-			"<tool> THE'S \u3000x", ""} {
+		for _, text := range []string{"abc abc the  12345 <s>x<|end|>", "the\n\nabc's \r\n 1234567",
+			"e\u0301é", "<tool> THE'S \u3000x", ""} {
 			a, err := want.Encode(text)
 			if err != nil {
 				t.Fatal(err)
@@ -196,7 +196,8 @@ func TestSentencePieceGGUF(t *testing.T) {
 		}
 	}
 	// a space is added after each token that the text has as such
-	want := slices.Concat([]int{1}, plain("▁a"), []int{slices.Index(tokens, "<tool>")}, plain("▁b"), []int{2})
+	want := slices.Concat([]int{1}, plain("▁a"), []int{slices.Index(tokens, "<tool>")}, plain("▁b"),
+		[]int{2})
 	if got, err := b.Encode("a<tool>b</s>"); err != nil || !slices.Equal(got, want) {
 		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
 	}
@@ -217,8 +218,8 @@ func TestConversationGGUF(t *testing.T) {
 	begin := slices.Index(tokens, "<s>")
 	keys := map[string]any{"ggml.model": "gpt2", "ggml.pre": "llama-bpe", "ggml.tokens": tokens,
 		"ggml.token_type": types, "ggml.merges": merges, "ggml.bos_token_id": uint32(begin),
-		"ggml.eos_token_id": uint32(begin + 1), "chat_template": "{{ bos_token }}{% for m in messages %}" +
-			"{{ m.role[0] + m.content + eos_token }}{% endfor %}"}
+		"ggml.eos_token_id": uint32(begin + 1), "chat_template": "{{ bos_token }}" +
+			"{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}"}
 	_, b := vocabularyOf(t, keys)
 	got, err := b.Conversation(chat.Message{Role: "user", Content: "abc"})
 	if want := []int{begin, int('u'), slices.Index(tokens, "abc"), begin + 1}; err != nil ||

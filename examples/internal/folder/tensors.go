@@ -179,7 +179,8 @@ func (t *stored) read(shape []int, from source) ([]byte, error) {
 	}
 	bytes, wanted := t.to()-t.from(), uint64(t.size(product(shape)))
 	if bytes != wanted {
-		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, wanted, shape, t.Type)
+		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, wanted, shape,
+			t.Type)
 	}
 	data := make([]byte, bytes)
 	if _, err := t.file.ReadAt(data, t.base+int64(t.from())); err != nil {

@@ -1,9 +1,9 @@
 // Package gguf reads the headers of GGUF files: metadata, and where tensors are. It is own code
 // because the Go libraries that were found change or lose what a model needs.
-// gpustack/gguf-parser-go v0.28.1 takes spaces and newlines from the ends of all strings, tokens and
-// chat templates among them, does not say in which of several files a tensor is, and crashes at
-// nested arrays, deprecated types and other damage; fs/gguf of ollama/ollama v0.17.4 logs damage
-// and goes on, allocates what a file says, and does not know MXFP4.
+// gpustack/gguf-parser-go v0.28.1 takes spaces and newlines from the ends of all strings, tokens
+// and chat templates among them, does not say in which of several files a tensor is, and crashes
+// at nested arrays, deprecated types and other damage; fs/gguf of ollama/ollama v0.17.4 logs
+// damage and goes on, allocates what a file says, and does not know MXFP4.
 package gguf
 
 import (

@@ -66,8 +66,8 @@ func (r *reader) count(what string, least int) uint64 {
 func (r *reader) text(what string) string {
 	n := r.uint64()
 	if r.err == nil && n > uint64(min(mostBytes, r.size-r.at)) {
-		r.fail("%s is to have %d bytes, want at most %d, and no more than the file, which has %d", what, n,
-			mostBytes, r.size)
+		r.fail("%s is to have %d bytes, want at most %d, and no more than the file, which has %d", what,
+			n, mostBytes, r.size)
 	}
 	if r.err != nil {
 		return ""

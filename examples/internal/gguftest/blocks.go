@@ -107,8 +107,8 @@ func encodeQ4(x []float32) ([]byte, []float64) {
 
 func encodeIQ4(x []float32) ([]byte, []float64) {
 	data, d := half(largest(x) / 120)
-	return levels(data, x, d, []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
-		89, 113})
+	return levels(data, x, d, []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
+		69, 89, 113})
 }
 
 func encodeMXFP4(x []float32) ([]byte, []float64) {
