@@ -191,7 +191,8 @@ func TestGGUF(t *testing.T) {
 func TestChat(t *testing.T) {
 	f, path := newGGUF("llama", one("Q8_0")), at(t, "fake.gguf")
 	f.Set("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}"+
-		"{% if m.role == 'system' %}{{ m.content + 'abc' }}{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
+		"{% if m.role == 'system' %}{{ m.content + 'abc' }}"+
+		"{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
 		"add_generation_prompt %}{{ eos_token }}{% endif %}")
 	f.Write(t, path)
 	for _, c := range []struct {

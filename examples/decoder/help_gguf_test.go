@@ -33,7 +33,8 @@ func ggufReference() reference {
 
 // ggufNamesOf are the names in a GGUF file of the tensors of folders.
 var ggufNamesOf = strings.NewReplacer("model.embed_tokens", "token_embd",
-	"model.norm", "output_norm", "lm_head", "output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
+	"model.norm", "output_norm", "lm_head",
+	"output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
 	"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
 	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "self_attn.q_norm", "attn_q_norm",
 	"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
