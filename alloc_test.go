@@ -484,6 +484,38 @@ func TestNoAllocationWithBlocks(t *testing.T) {
 	})
 }
 
+func TestNoAllocationWithTree(t *testing.T) {
+	shareSmallCalls(t)
+	r := random("no allocation")
+	p := newProblem(r, normal, shape{2, 2, 2, 70, 300, 16, 16})
+	dst, _, _ := p.results()
+	slopes := []float32{1, 2, 3, 4}
+	mustNotAllocate(t, func() error {
+		var tree [70]int
+		tree[0], tree[1] = -1, -1
+		return Attend(dst, p.q, p.k, p.v, &Options{Tree: tree[:], Slopes: slopes,
+			Window: Window{Left: 40}})
+	})
+	tree, pool := randomTree(r, 70), NewPool(2)
+	defer pool.Close()
+	mustNotAllocateInPool(t, func() error {
+		return pool.Attend(dst, p.q, p.k, p.v, &Options{Tree: tree})
+	})
+	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 16, ValueDim: 16, Pages: 10})
+	must(t, err)
+	defer store.Close()
+	s := store.NewSequence()
+	must(t, s.Append(zeros(1, 2, 200, 16), zeros(1, 2, 200, 16)))
+	seqs, opt := []*Sequence{s, s.Fork()}, &Options{QueryLens: []int{30, 40}}
+	opt.Tree = append(randomTree(r, 30), randomTree(r, 40)...)
+	mustNotAllocate(t, func() error {
+		return AttendSequences(entryOf(dst, 0, 70), entryOf(p.q, 0, 70), seqs, opt)
+	})
+	mustNotAllocateInPool(t, func() error {
+		return pool.AttendSequences(entryOf(dst, 0, 70), entryOf(p.q, 0, 70), seqs, opt)
+	})
+}
+
 func TestNoAllocationInTopK(t *testing.T) {
 	scores := tensor(random(t.Name()), normal, 1, 1, 1, 5000).Data
 	mustNotAllocate(t, func() error {

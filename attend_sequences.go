@@ -14,8 +14,8 @@ package attn
 //
 // A sequence knows its length, so KeyLens is nil, and Offset is 0. LSE has 1×H×Σ queries elements.
 // Mask, Bias and Weights are [1, H or 1, Σ queries, longest Len], Weights with all H; their last
-// index is a position in the sequence. Tokens that DropBefore took do not exist, as if masked. A
-// sequence may be in seqs more than once.
+// index is a position in the sequence. Tree has Σ queries parents, counted in each sequence. Tokens
+// that DropBefore took do not exist, as if masked. A sequence may be in seqs more than once.
 //
 // Where sequences begin with the same pages, because of [Sequence.Fork], these are read once for
 // all of their queries, unless Mask, Bias or Slopes are given. Every row has the bits that it has
@@ -33,7 +33,10 @@ func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	err := p.initSequences(&w.call, w.call.take(seqs), opt)
 	if err == nil && !p.dst.empty() {
 		p.decideSequences(&tuned, 1)
-		w.attend(&p)
+		w.fit(&p)
+		for i := range p.chunks {
+			w.attendChunk(&p, i, i+1)
+		}
 	}
 	w.call.drop()
 	scratches.Put(w)

@@ -24,8 +24,8 @@ type CacheConfig struct {
 // Cache holds the keys and values of a batch of sequences that grow in step, token by token (a KV
 // cache), in the order that the kernels read: nothing is packed or transposed when attending.
 // Attending over a cache gives the bits of [Attend] on what [Cache.Read] returns: for F32 the
-// tokens themselves, for F16 and BF16 what they are rounded to. I8 has a definition of its own, see
-// docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the batch.
+// tokens themselves, for F16 and BF16 what they are rounded to. I8 and I4 have definitions of their
+// own, see docs/low-precision.md. No format's bits depend on the CPU, the number of workers or the batch.
 //
 // Sequences that join and leave, share tokens, or differ in length are for a [Store]. Sequences of
 // a batch that was padded to one length are for a Cache with Options.KeyLens.
@@ -34,8 +34,8 @@ type CacheConfig struct {
 // room to new tokens. Positions count from the first token that was ever appended.
 //
 // All memory is allocated by NewCache and Grow: Batch·KVHeads·Capacity·(HeadDim+ValueDim) elements
-// of 4, 2 or 1 bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
-// for I8 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
+// of 4, 2, 1 or ½ bytes, with Capacity rounded up to a multiple of Block and ValueDim to one of 16;
+// for I8 and I4 also two float32 scales for each token and head. With ValuesInKeys it is HeadDim elements,
 // and one scale. [Cache.MemoryUse] says how much. Appending and attending allocate only where
 // [Attend] does. From 256 KiB on, the memory is the operating system's and not the Go heap's, so
 // the garbage collector does not count it. Close gives it back; without Close, it goes back some
@@ -105,7 +105,7 @@ func (c *Cache) Grow(capacity int) error {
 	for i := range c.blocks() {
 		j, _, _ := c.at(i)
 		for h := range c.heads() {
-			copy(grown.packed.at(h, grown.packed.ring(j)), c.packed.at(h, c.packed.ring(j)))
+			copy(grown.packed.at(h, j/Block%grown.packed.blocks), c.packed.at(h, j/Block%c.packed.blocks))
 		}
 	}
 	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before
@@ -168,7 +168,7 @@ func (c *Cache) Truncate(n int) error {
 // how many of the tokens exist; what the others hold has no influence. If the cache has no room for
 // n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
 // room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
-// cache of I8, elements that are not finite are [ErrOption].
+// cache of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
 func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
@@ -199,8 +199,8 @@ func (c *Cache) Append(k, v Tensor) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // For F32 these are the numbers that were appended, for F16 and BF16 what they were rounded to, for
-// I8 integers times their scales, keys rotated back with the rounding errors of that. If these
-// tokens are not there, the error is [ErrLength].
+// I8 and I4 integers times their scales, and what was rotated is rotated back with the rounding
+// errors of that. If these tokens are not there, the error is [ErrLength].
 func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err

@@ -664,6 +664,9 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 	if p.IntN(4) == 0 {
 		opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
+	if p.IntN(4) == 0 && opt.growTree(p.Rand, lq, p.model.k.L) {
+		opt.Slopes = nil // which a mask does not say
+	}
 	opt.Integers = p.integers()
 	return dst, q, opt
 }
@@ -677,8 +680,8 @@ func (p *cachePlay) attend() {
 	dst, q, opt := p.call()
 	want := dst
 	want.Data = nans(len(dst.Data))
-	defined := *opt
-	defined.Mask = p.visible(&opt.Mask, q.L)
+	defined := opt.withoutTree(q.B, p.model.k.L)
+	defined.Mask = p.visible(&defined.Mask, q.L)
 	defined.LSE = nans(q.B * q.H * q.L)
 	p.define(want, q, &defined)
 	for name, attend := range map[string]func() error{

@@ -9,16 +9,11 @@ import (
 // attend computes a validated and scheduled call on the calling goroutine.
 func (p *plan) attend() {
 	w := scratches.Get().(*scratch)
-	w.attend(p)
-	scratches.Put(w)
-}
-
-// attend computes all chunks of a call.
-func (w *scratch) attend(p *plan) {
 	w.fit(p)
 	for i := range p.chunks {
 		w.attendChunk(p, i, i+1)
 	}
+	scratches.Put(w)
 }
 
 // attendChunk computes chunk i of the call. The caller's next one is next, or not less than the
@@ -37,14 +32,20 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 	if c.rows > inPlaceRows && p.sequences == nil && next < p.chunks { // as for prefetchTokens
 		p.chunk(next, &w.next)
 	}
+	rows := c.heads * c.rows
 	switch {
 	case c.lo == c.hi:
-		w.total.reset(c.allRows(), p.oStride)
+		w.total.reset(rows, p.oStride)
 	case c.hi <= (c.lo/Segment+1)*Segment:
-		w.total.restart(c.allRows())
+		w.total.restart(rows)
 		w.addSegment(p, &c, &w.total, c.lo, c.hi)
 	default:
-		w.addSegments(p, &c)
+		for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
+			w.part.restart(rows)
+			w.addSegment(p, &c, &w.part, first, min(c.hi, (first/Segment+1)*Segment))
+			w.push(p, first/Segment, rows)
+		}
+		w.fold(p, rows)
 	}
 	w.finish(p, &c)
 }
@@ -63,36 +64,24 @@ func (p *plan) clearRows(c *chunk, n int) {
 	}
 }
 
-// addSegments computes the keys of several segments, and merges them.
-func (w *scratch) addSegments(p *plan, c *chunk) {
-	for first := c.lo; first < c.hi; {
-		end := min(c.hi, (first/Segment+1)*Segment)
-		w.part.restart(c.allRows())
-		w.addSegment(p, c, &w.part, first, end)
-		w.push(p, first/Segment, c.allRows())
-		first = end
-	}
-	w.fold(p, c.allRows())
-}
-
 // push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
 // left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
-	w.part = w.tree.push(i*Segment, (i+1)*Segment, w.part, rows, p.oStride, &w.units)
-	w.part.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
+	t, x := &w.tree, nodeRows{}
+	if last := len(t.spare) - 1; last >= 0 {
+		x, t.spare = t.spare[last], t.spare[:last]
+	}
+	x.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
+	x.state, w.part = w.part, x.state
+	t.push(nodeKeys{first: i * Segment, keys: Segment}, x, rows, p.oStride, &w.units)
 }
 
 // fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
 // first, as if the segments that are missing from the largest one were there and empty.
 func (w *scratch) fold(p *plan, rows int) {
 	t := &w.tree
-	for i := len(t.rows) - 1; i >= 0; i-- {
-		x := &t.rows[i].state
-		if i < len(t.rows)-1 {
-			x.merge(&w.total, rows, p.oStride, &w.units)
-		}
-		*x, w.total = w.total, *x
-	}
+	t.merge(t.shape[:0], len(t.rows)-1, rows, p.oStride, &w.units)
+	t.rows[0].state, w.total = w.total, t.rows[0].state
 	t.reset()
 }
 
@@ -105,7 +94,8 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 		row := c.at + r
 		h, _ := p.locate(c.kv, c.row+r)
 		sink.m[r], sink.l[r] = p.sinks[h], 1
-		m := float32(total.m[row] * w.units.of(row))
+		unit, _ := w.units.of(row)
+		m := float32(total.m[row] * unit)
 		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
 		if w.natural[row] {
 			total.m[row] = m
@@ -123,93 +113,68 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	}
 }
 
-// loadQueries copies the queries of the chunk to where kernels read them, unless they lie in memory
-// so.
+// loadQueries begins a chunk, and copies its queries to where kernels read them, unless they lie in
+// memory so. The chunk before may be of another call.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
-	w.beginChunk(p)
-	if p.queriesInPlace {
-		return
-	}
-	if c.prefixes {
-		for i := range w.prefix {
-			w.loadHead(p, &w.prefix[i].chunk)
-		}
-		return
-	}
-	var h chunk
-	for g := range c.heads {
-		w.loadHead(p, c.head(g, &h))
-	}
-}
-
-// beginChunk forgets the chunk before, which may be of another call.
-func (w *scratch) beginChunk(p *plan) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.clear() // unless there are enough rows for a queue
 	w.ints.bad = w.ints.bad[:0]
 	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
 		w.units.own = w.ints.units
 	}
-}
-
-// loadHead copies the queries of one head's rows.
-func (w *scratch) loadHead(p *plan, c *chunk) {
-	q := w.q[c.at*p.d:][:c.rows*p.d]
-	if p.integers && p.group == 1 {
-		copyRows(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):], c.rows, p.d, p.q.SL)
-	} else if p.group == 1 && p.q.SL == p.d { // one run of memory
-		copy(q, p.q.Data[p.q.offset(c.b, c.kv, c.row):])
-	} else {
-		for r := range c.rows {
-			h, i := p.locate(c.kv, c.row+r)
-			copy(q[r*p.d:][:p.d], p.q.Data[p.q.offset(c.b, h, i):])
+	if p.queriesInPlace {
+		return
+	}
+	var buffer chunk
+	for i := range max(c.heads, c.together) {
+		h := w.head(c, i, &buffer)
+		q := w.q[h.at*p.d:][:h.rows*p.d]
+		if p.integers && p.group == 1 {
+			copyRows(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):], h.rows, p.d, p.q.SL)
+		} else if p.group == 1 && p.q.SL == p.d { // one run of memory
+			copy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):])
+		} else {
+			for r := range h.rows {
+				head, i := p.locate(h.kv, h.row+r)
+				copy(q[r*p.d:][:p.d], p.q.Data[p.q.offset(h.b, head, i):])
+			}
 		}
-	}
-	if p.flip {
-		scale(q, q, -1)
-	}
-	p.rotateQueries(q)
-	if p.integers {
-		w.ints.quantizeQueries(p, c, q)
+		if p.flip {
+			scale(q, q, -1)
+		}
+		p.rotateQueries(q)
+		if p.integers {
+			w.ints.quantizeQueries(p, h, q)
+		}
 	}
 }
 
 // finish writes the results of the chunk.
 func (w *scratch) finish(p *plan, c *chunk) {
-	if c.prefixes {
-		for i := range w.prefix {
-			w.finishHead(p, &w.prefix[i].chunk)
+	var buffer chunk
+	for i := range max(c.heads, c.together) {
+		h := w.head(c, i, &buffer)
+		if p.lse != nil {
+			w.writeLSE(p, h)
 		}
-		return
-	}
-	var h chunk
-	for g := range c.heads {
-		w.finishHead(p, c.head(g, &h))
-	}
-}
-
-// finishHead writes the results of one head's rows.
-func (w *scratch) finishHead(p *plan, c *chunk) {
-	if p.lse != nil {
-		w.writeLSE(p, c)
-	}
-	if p.sinks != nil {
-		w.mergeSinks(p, c)
-	}
-	total, step := &w.total, 1
-	if p.unrotate > 1 {
-		rotate(total.o[c.at*p.oStride:], c.rows, p.oStride, p.dv, p.unrotate)
-	}
-	if p.group == 1 {
-		step = c.rows // they follow each other in dst, too
-	}
-	for r := 0; r < c.rows; r += step {
-		h, i := p.locate(c.kv, c.row+r)
-		o, l := total.o[(c.at+r)*p.oStride:], total.l[c.at+r:]
-		normalize(p.dst.Data[p.dst.offset(c.b, h, i):], o, l, step, p.dv, p.dst.SL, p.oStride)
-	}
-	if p.weights.Data != nil {
-		w.writeWeights(p, c)
+		if p.sinks != nil {
+			w.mergeSinks(p, h)
+		}
+		total, step := &w.total, 1
+		if p.unrotate > 1 {
+			rotate(total.o[h.at*p.oStride:], h.rows, p.oStride, p.dv, p.unrotate)
+		}
+		if p.group == 1 {
+			step = h.rows // they follow each other in dst, too
+		}
+		for r := 0; r < h.rows; r += step {
+			head, i := p.locate(h.kv, h.row+r)
+			o, l := total.o[(h.at+r)*p.oStride:], total.l[h.at+r:]
+			normalize(p.dst.Data[p.dst.offset(h.b, head, i):], o, l, step, p.dv, p.dst.SL, p.oStride)
+		}
+		if p.weights.Data != nil {
+			w.writeWeights(p, h)
+		}
 	}
 }
 
@@ -217,7 +182,8 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
 		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
-		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, w.units.of(c.at+r), f32.Log(l))
+		unit, _ := w.units.of(c.at + r)
+		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, unit, f32.Log(l))
 	}
 }
 
@@ -240,7 +206,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
 		b.place = p.placeOf(c, b.first)
 	}
-	if p.looks() && !w.look(p, c, b) {
+	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return
 	}
 	w.keys(p, c, b)
@@ -269,7 +235,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		if u := w.units.of(row); u != 1 && w.natural[row] {
+		if u, _ := w.units.of(row); u != 1 && w.natural[row] {
 			s := w.s[r*Block:][t.lo:t.hi]
 			scale(s, s, u)
 		}
@@ -280,7 +246,7 @@ func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		c2 := w.units.factor(row)
+		_, c2 := w.units.of(row)
 		if p.sinks != nil && w.natural[row] {
 			c2 = f32.Log2E
 		}

@@ -112,8 +112,7 @@ package attn
 //	tile_options.go                        does to scores what options say
 //	kind.go, kind_*.go                     how keys and values lie: a file for each kind
 //	tree.go                                merges the states of segments
-//	kernel.go                              calls assembly, in pieces that are short (kernel_split.go)
-//	kernel_variants.go                     chooses where there are several kernels
+//	kernel.go                              calls assembly, in pieces that are short
 //	kernel_typed.go, kernel_int8.go        are kernels of fewer bits, and of integers
 //
 // What a kernel computes is the function of the same name and Generic, in kernel_generic.go and

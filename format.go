@@ -63,7 +63,7 @@ func (f Format) String() string {
 }
 
 // bytes is the size of an element as kernels read it.
-func (f Format) bytes() int { return f.traits().bytes }
+func (f Format) bytes() int { return formats[f].bytes }
 
 // readAs is the format in which kernels read keys and values.
 func (f Format) readAs() Format {

@@ -32,7 +32,7 @@ func (c *trial) anywhere() *prefetchQueue {
 		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4),
 			int(c.Uint64())}
 	}
-	next.end = next.place(len(next.runs))
+	next.end = firstRun + len(next.runs)*sizeOfRun
 	next.start(c.IntN(len(next.runs)), c.IntN(30))
 	next.prefetchHint = c.anyPrefetchHint()
 	return next

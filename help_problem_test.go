@@ -33,10 +33,14 @@ func (p *problem) describe() string {
 		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Window,
 		o.Softcap, o.QueryLens, o.KeyLens)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
-		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil} {
+		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
+		"Integers": o.Integers} {
 		if is {
 			text += " " + name
 		}
+	}
+	if o.Tree != nil {
+		text += fmt.Sprintf(" Tree=%v", o.Tree)
 	}
 	return text
 }

@@ -114,7 +114,7 @@ func readingAs(t testing.TB, reads tuning.Reads) {
 	useTuning(t, row)
 }
 
-// slowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel_split.go is for:
+// slowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel.go is for:
 // an arm64 core that executes in order takes 44 for loads beside 96 FMAs.
 func slowestFMA() float64 {
 	if runtime.GOARCH == "arm64" {

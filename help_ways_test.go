@@ -178,11 +178,11 @@ func (f formatPair) filled(k, v Tensor) (*Cache, error) {
 
 // attendState gives the keys to two states in chunks of whole blocks, and
 // merges them. A state knows neither weights nor, under BottomRight, the ends of sequences of
-// different lengths: these are left to Attend.
+// different lengths, nor trees: these are left to Attend.
 func attendState(dst, q, k, v Tensor, opt *Options) error {
 	err := Attend(dst, q, k, v, opt)
 	o := *opt
-	if err != nil || dst.empty() || o.Causal == BottomRight &&
+	if err != nil || dst.empty() || o.Tree != nil || o.Causal == BottomRight &&
 		(o.KeyLens != nil || o.QueryLens != nil) {
 		return err
 	}
@@ -343,6 +343,16 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 	if !opt.Mask.none() {
 		mask := packed(opt.Mask, c.lens, opt.Mask.H, longest)
 		c.opt.Mask = mask
+	}
+	if !opt.Blocks.none() {
+		var rows []int
+		for _, n := range c.lens {
+			rows = append(rows, parts(n, Block))
+		}
+		c.opt.Blocks = packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+	}
+	if opt.Tree != nil {
+		c.opt.Tree = slices.Repeat(opt.Tree, q.B)
 	}
 	if !opt.Bias.none() {
 		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)

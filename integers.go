@@ -121,18 +121,33 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		w.factors[row] = factorOf(unit)
+		_, w.factors[row] = (&units{all: unit}).of(row)
 	}
 }
 
-// scores are the products of rows of queries from one on with the first n packed keys.
+// scores are the products of rows of queries from one on with the first n packed keys, which are
+// integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
-	n int) {
-	scoreInt8(s, w.queries.from(row*roundUp(p.d, 4), row), k, scales, rows, p.d, n)
+	n int, codes bool) {
+	if q := w.queries.from(row*roundUp(p.d, 4), row); codes {
+		scoreInt4(s, q, k, scales, rows, p.d, n)
+	} else {
+		scoreInt8(s, q, k, scales, rows, p.d, n)
+	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
 			fillNaN(s[r*Block:][:n])
 		}
+	}
+}
+
+// accumulate adds the values, integers or codes, that a tile's weights weigh.
+func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
+	layout *panelLayout, codes bool) {
+	if x := (integerRows{words: w.weights}); codes {
+		accumulateInt4(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+	} else {
+		accumulateInt8(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	}
 }
 
@@ -173,13 +188,4 @@ func (x *int8Blocks) fit(p *plan) {
 func (x *int8Blocks) forget(b, kv int) {
 	x.b, x.kv, x.last = b, kv, -1
 	clear(x.kept)
-}
-
-// weigh is a step of the online softmax of rows from one on, see scratch.weigh.
-func (w *intScratch) weigh(s, m, l, alpha, scales []float32, visible []uint64, row, rows int,
-	every bool) (masked bool) {
-	if every {
-		visible = nil
-	}
-	return softmaxInt8(w.weights, w.scales, s, m, l, alpha, w.factors[row:], scales, visible, rows)
 }

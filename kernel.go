@@ -7,12 +7,11 @@ import (
 )
 
 // The kernels of attention over float32: their names, argument order and dispatch, and how larger
-// calls are split (kernel_split.go); those of which there are several variants are in
-// kernel_variants.go, those over fewer bits in kernel_typed.go. What each computes is defined by
-// its generic twin in kernel_generic.go. The functions here first say of each operand what is read
-// and written: that checks that the slice is long enough, which assembly does not. Then they choose
-// an implementation by a switch on one variable, because calls through func-typed variables would
-// make the arguments escape to the heap.
+// calls are split; those over fewer bits are in kernel_typed.go. What each
+// computes is defined by its generic twin in kernel_generic.go. The functions here first say of
+// each operand what is read and written: that checks that the slice is long enough, which assembly
+// does not. Then they choose an implementation by a switch on one variable, because calls through
+// func-typed variables would make the arguments escape to the heap.
 
 // `go generate` in this folder writes all assembly, each file only when it is complete: gen/ and
 // asm/ say how.
@@ -22,6 +21,57 @@ import (
 //go:generate go run ./gen -out kernel_int8_amd64.s
 //go:generate go run ./gen -out kernel_int4_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
+
+// Assembly cannot be preempted, and the garbage collector waits for it. So no
+// assembly call may last longer than 100 µs on the slowest CPU that the
+// assembly is for: one with a single 4-lane FMA a cycle at 1.5 GHz, which reads 2 GB/s from
+// memory. On arm64 it takes cycles of their own for loads, as small cores do that execute in
+// order. Larger calls are split; where does not change a bit.
+// callProducts, of each architecture, bounds the multiply-adds of one call: 87 µs on that CPU,
+// on arm64 66.
+//
+// Not so if products or sums are subnormal: an Intel CPU then takes far longer for an
+// operation, and a call up to 4 ms. To bound that, all calls would have to be so much shorter.
+const (
+	// callMasked bounds those with values that are masked one by one: NEON does that with two more
+	// operations for each multiply-add.
+	callMasked = callProducts / 4
+
+	// callInPlaceProducts bounds those of scoreRows, which goes through keys in rows and transposes
+	// them. Fewer than inPlaceRows rows count as inPlaceRows: they wait for memory.
+	callInPlaceProducts = 1 << 16
+
+	// inPlaceDim is the dimension up to which keys are read in rows: there, a panel of
+	// them times inPlaceRows queries is one call.
+	inPlaceDim = callInPlaceProducts / panel / inPlaceRows
+
+	// callCopies bounds the elements that one call writes packed, where it may have to read
+	// them and what it overwrites from memory.
+	callCopies = 1 << 14
+
+	// callElements bounds the elements of a vector function, with up to eight
+	// cycles for each: four times as many would do, if numbers were never subnormal.
+	callElements = 1 << 12
+
+	// callSoftcaps bounds those of softcap, whose squares are subnormal sooner.
+	callSoftcaps = callElements / 8
+
+	// callRows: fewer rows wait for memory and not for multiply-adds, so a call of them counts
+	// as one of callRows. It reads 2¹⁵ elements at most: 65 µs.
+	callRows = 16
+
+	// callSteps is the length of chains of few rows and a whole block that one call takes: more
+	// panels side by side wait less than longer chains of one panel.
+	callSteps = callProducts / callRows / Block
+
+	// callInner bounds the length of a chain of multiply-adds, each of which waits
+	// about four cycles for the one before, and is what a call with one panel may take.
+	callInner = callProducts / callRows / panel
+
+	// splitRows: calls are split at multiples of it where possible, so that all but
+	// the last have whole tiles of registers.
+	splitRows = 12
+)
 
 // productsOf is how many multiply-adds a call counts as that goes through some elements for each
 // row.
@@ -145,7 +195,11 @@ func chainScore(s, q, k []float32, rows, d, panels int) {
 func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 	operand.WritesRows(s, rows, Block, n)
 	operand.Reads(q, rows*d)
-	operand.ReadsRows(k, n+next.touched(), stride, d)
+	touched := 0 // of the rows after those of the call
+	if next != nil && next.inOrder {
+		touched = min(next.after, panel)
+	}
+	operand.ReadsRows(k, n+touched, stride, d)
 	if !tuned.ISA.SIMD() {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
@@ -180,41 +234,35 @@ func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQue
 	}
 }
 
-func softmax(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
+// softmax with a nil visible is for rows that see all keys of a block.
+func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
 	operand.Updates(s, rows*Block)
 	operand.Updates(m, rows)
 	operand.Updates(l, rows)
 	operand.Writes(alpha, rows)
-	if !tuned.ISA.SIMD() {
+	if visible != nil {
+		operand.Reads(visible, rows)
+	}
+	switch every := visible == nil; {
+	case !tuned.ISA.SIMD() && every:
 		return softmaxGeneric(s, m, l, alpha, rows, c)
-	}
-	for r := 0; r < rows; r += softmaxRows {
-		n := min(softmaxRows, rows-r)
-		if chooseKernels(n, 0, 0).softmax16 {
-			masked = softmaxAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
-		} else {
-			masked = softmaxSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], n, c) || masked
-		}
-	}
-	return masked
-}
-
-func softmaxMasked(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (masked bool) {
-	operand.Updates(s, rows*Block)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.Writes(alpha, rows)
-	operand.Reads(visible, rows)
-	if !tuned.ISA.SIMD() {
+	case !tuned.ISA.SIMD():
 		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
+	none := false
 	for r := 0; r < rows; r += softmaxRows {
-		n := min(softmaxRows, rows-r)
-		if tuned.ISA.Lanes16() {
-			masked = softmaxMaskedAVX512(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
-		} else {
-			masked = softmaxMaskedSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &visible[r], n, c) || masked
+		n, s, m, l, alpha := min(softmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
+		switch {
+		case visible == nil && chooseKernels(n, 0, 0).softmax16:
+			none = softmaxAVX512(s, m, l, alpha, n, c)
+		case visible == nil:
+			none = softmaxSIMD(s, m, l, alpha, n, c)
+		case tuned.ISA.Lanes16():
+			none = softmaxMaskedAVX512(s, m, l, alpha, &visible[r], n, c)
+		default:
+			none = softmaxMaskedSIMD(s, m, l, alpha, &visible[r], n, c)
 		}
+		masked = masked || none
 	}
 	return masked
 }
@@ -552,3 +600,99 @@ var ones = func() (x [callElements / 16]float32) {
 	}
 	return x
 }()
+
+// Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax
+// with the maxima that score has found, softmax fused with the product of weights and values. This
+// file chooses between them.
+
+// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
+// that are products and nothing more. They go through the kernels one after another, with
+// operands that are checked once for all tiles.
+type fullTile struct {
+	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
+	k, v             *float32 // packed keys; values as layout says
+	d, oStride       int
+	c                float32 // u·log₂e, u being the unit of scores
+	layout           *panelLayout
+	queue            *prefetchQueue
+}
+
+// add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// still seen nothing above −Inf.
+func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
+	use := chooseKernels(rows, t.d, t.layout.cols)
+	switch {
+	case use.lanes16 && t.layout.cols >= panel:
+		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
+		accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		return masked
+	case use.maxima:
+		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)
+		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows, t.c)
+	case use.softmax16:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
+	default:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
+	}
+	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+	return masked
+}
+
+// softmaxValues is softmax and accumulate, for a block whose keys all exist.
+func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
+	operand.Updates(s, rows*Block)
+	operand.Updates(m, rows)
+	operand.Updates(l, rows)
+	operand.Writes(alpha, rows)
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	b.reads(v)
+	if !tuned.ISA.SIMD() {
+		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b, c)
+	}
+	fused := 0
+	if chooseKernels(rows, 0, b.cols).fused {
+		fused = rows / fusedRows * fusedRows
+		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b, c)
+	}
+	if fused < rows {
+		s, m, l, alpha = s[fused*Block:], m[fused:], l[fused:], alpha[fused:]
+		masked = softmax(s, m, l, alpha, nil, rows-fused, c) || masked
+		accumulate(o[fused*oStride:], s, v, alpha, rows-fused, oStride, Block, b)
+	}
+	return masked
+}
+
+// softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
+func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
+	c float32) (masked bool) {
+	for r := 0; r < rows; r += minTileRows {
+		n := min(minTileRows, rows-r)
+		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride,
+			b, c) || masked
+	}
+	if b.cols > fusedCols {
+		rest := *b
+		rest.cols -= fusedCols
+		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, rows, oStride, Block,
+			&rest)
+	}
+	return masked
+}
+
+// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8
+// columns, if their number is odd, with 8.
+func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	whole := b.cols / panel
+	if whole*panel == b.cols {
+		return
+	}
+	rest := *b
+	rest.cols -= whole * panel
+	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.panelStride), alpha, rows,
+		oStride, pStride, &rest)
+}

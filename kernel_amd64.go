@@ -3,7 +3,7 @@
 package attn
 
 const (
-	callProducts = 1 << 19 // see kernel_split.go
+	callProducts = 1 << 19 // see kernel.go
 	inPlaceKeys  = 8       // keys that scoreRows takes together
 )
 
@@ -170,6 +170,53 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 //
 //go:noescape
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
+
+// codeKernels: there are kernels of integers that look codes up in registers.
+const codeKernels = true
+
+// scoreInt4Step is scoreInt4 of checked operands, in one call.
+func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	if q.bytes != nil {
+		scoreInt4VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
+		return
+	}
+	scoreInt4SIMD(s, &q.words[0], k, scales, rows, qStride, b)
+}
+
+// accumulateInt4Step is accumulateInt4 of checked operands, in one call.
+func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	if tuned.DotProduct && int8Lanes16(rows) {
+		accumulateInt4VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		return
+	}
+	accumulateInt4SIMD(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+// scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
+//
+//go:noescape
+func scoreInt4SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout)
+
+// scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
+
+// accumulateInt4SIMD adds weighted values to the output. It works like accumulateInt4Generic.
+//
+//go:noescape
+func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout)
 
 // In integers.
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	callProducts = 1 << 18 // see kernel_split.go
+	callProducts = 1 << 18 // see kernel.go
 	inPlaceKeys  = 16      // keys that scoreRows takes together
 )
 

@@ -61,7 +61,7 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	}
 }
 
-// scoreMaxima is score, and leaves the maxima of the rows, see kernel_variants.go.
+// scoreMaxima is score, and leaves the maxima of the rows, see fullTile.
 func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	scoreGeneric(s, q, k, rows, d, panels)
 	maximaOf(maxima, s, rows, panels*panel)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -96,6 +97,98 @@ func codeAt(x []byte, i int) byte { return x[i/2] >> (i % 2 * 4) & 15 }
 // setCode makes code i of x.
 func setCode(x []byte, i int, code byte) {
 	x[i/2] = x[i/2]&^(15<<(i%2*4)) | code<<(i%2*4)
+}
+
+// codeRows is up to how many rows of integers look codes up in registers. For more, a block of codes
+// becomes levels once, and so it does where there are other kernels but none that look up.
+const codeRows = 4
+
+// rowsOfCodes is up to how many rows of integers read codes.
+func rowsOfCodes() int {
+	if codeKernels && tuned.ISA.Integers() || !integerProducts() {
+		return codeRows
+	}
+	return 0
+}
+
+// scoreInt4 is scoreInt8 of few rows by keys that are codes.
+func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
+	b := scoreLayout(I4, d, roundUp(n, panel))
+	b.set(&tuned, true, false)
+	stride := roundUp(d, 4)
+	q.reads(rows, stride, 1, stride)
+	operand.Reads(scales, b.cols)
+	operand.Writes(s, (rows-1)*Block+b.cols)
+	operand.Reads(k, b.cols/panel*b.panelStride)
+	if !tuned.ISA.Integers() {
+		scoreInt4Generic(s, q.words, k, scales, rows, &b)
+		return
+	}
+	part, cols := b, b.cols
+	if d*cols > callIntegers {
+		cols = panel
+	}
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		scoreInt4Step(&s[c], q, &k[c/panel*b.panelStride], &scales[c], rows, stride, &part)
+	}
+}
+
+// accumulateInt4 is accumulateInt8 of few rows of words that weigh values that are codes.
+func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.cols)
+	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
+	operand.ReadsRows(f, rows, fStride, 1)
+	operand.Reads(alpha, rows)
+	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)
+	if !tuned.ISA.Integers() {
+		accumulateInt4Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		return
+	}
+	part := *b
+	cols := max(8*panel, callIntegers/(rows*b.keys)/panel*panel)
+	for c := 0; c < b.cols; c += cols {
+		part.cols = min(cols, b.cols-c)
+		accumulateInt4Step(&o[c], w, &v[c/panel*b.panelStride], &alpha[0], &f[0], rows, oStride, wStride,
+			fStride, &part)
+	}
+}
+
+// levelProduct is integerProduct of codes.
+func levelProduct(row []int16, v []byte, c int, b *panelLayout) int32 {
+	var sum int32
+	for k := range b.keys {
+		e := row[k/4*4+[4]int{0, 2, 1, 3}[k%4]]
+		sum += int32(e) * int32(levels[codeAt(v, placeOf(I4, b, k, c))])
+	}
+	return sum
+}
+
+// scoreInt4Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
+func scoreInt4Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
+	b *panelLayout) {
+	d := roundUp(b.keys, 4)
+	for r := range rows {
+		for j := range b.cols {
+			s[r*Block+j] = float32(float32(levelProduct(q[r*d:], k, j, b)) * scales[j])
+		}
+	}
+}
+
+// accumulateInt4Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
+// of o_rc·alpha_r if b.overwrite.
+func accumulateInt4Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	for r := range rows {
+		for c := range b.cols {
+			e := &o[r*oStride+c]
+			if *e *= alpha[r]; b.overwrite {
+				*e = 0
+			}
+			*e = f32.FMA(float32(levelProduct(w[r*wStride:], v, c, b)), f[r*fStride], *e)
+		}
+	}
 }
 
 // levelLayout says where the levels of rows of vectors of 64 bytes go, in bytes.

@@ -10,6 +10,40 @@ var int4KernelTests = []kernelTest{
 	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) { c.encode(n[0]) }},
 	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
 		func(c *trial, n []int) { c.lookUp(n[0], n[1]) }},
+	{"scoreInt4",
+		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
+		func(c *trial, n []int) { c.scoreInt4(n[0], n[1], n[2]) }},
+	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
+		{"cols", panel, 19 * panel, 99 * panel, panel}},
+		func(c *trial, n []int) { c.accumulateInt4(n[0], n[1], n[2]) }},
+}
+
+func (c *trial) scoreInt4(rows, d, keys int) {
+	c.anyIntegers()
+	cols := roundUp(keys, panel)
+	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
+	b := scoreLayout(I4, d, cols)
+	scales := c.factors(cols)
+	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
+	if !tuned.ISA.Integers() {
+		q = integerRows{words: words}
+	}
+	s, sWant := c.output((rows-1)*Block + cols)
+	scoreInt4(s, q, k, scales, rows, d, keys)
+	scoreInt4Generic(sWant, words, k, scales, rows, &b)
+}
+
+func (c *trial) accumulateInt4(rows, keys, cols int) {
+	c.anyIntegers()
+	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
+		overwrite: c.IntN(2) == 0}
+	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
+	got, want := c.output((rows-1)*oStride + cols)
+	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	alpha := c.factors(rows)
+	accumulateInt4(got, integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
 
 // encode also has numbers at the bounds between levels.
@@ -63,6 +97,9 @@ func TestInt4KernelsEqualGeneric(t *testing.T) {
 
 func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
 func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }
+
+func FuzzScoreInt4(f *testing.F)      { fuzzKernel(f, "scoreInt4") }
+func FuzzAccumulateInt4(f *testing.F) { fuzzKernel(f, "accumulateInt4") }
 
 // A code says the level whose bounds a number is between, of its sign.
 func TestCodes(t *testing.T) {

@@ -7,7 +7,7 @@ package attn
 const unreachable = "attn: no assembly on this platform"
 
 const (
-	callProducts = 1 << 18 // see kernel_split.go
+	callProducts = 1 << 18 // see kernel.go
 	inPlaceKeys  = panel
 )
 

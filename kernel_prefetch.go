@@ -24,17 +24,16 @@ type prefetchHint struct {
 	inOrder bool
 }
 
-// set is what the CPU wants, along a pointer and in order or not. (Word by word: a copy of what has
-// just been written waits for the stores, which small calls feel.)
-func (a *prefetchHint) set(t *tuning.Row, pointer uintptr, inOrder bool) {
-	a.pointer, a.inOrder = pointer, inOrder
-	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchOne, t.PrefetchFew, t.FourPanels
-}
-
-// setTyped is what the CPU wants where kernels read elements of fewer bits.
-func (a *prefetchHint) setTyped(t *tuning.Row) {
-	a.pointer, a.inOrder = 0, false
-	a.prefetchOne, a.prefetchFew, a.fourPanels = t.PrefetchTyped, t.PrefetchTyped, t.FourPanels
+// set is what the CPU wants of kernels that read float32, or elements of fewer bits if typed, with
+// no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
+// calls feel.)
+func (a *prefetchHint) set(t *tuning.Row, typed, inOrder bool) {
+	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, t.FourPanels
+	if typed {
+		a.prefetchOne, a.prefetchFew = t.PrefetchTyped, t.PrefetchTyped
+	} else {
+		a.prefetchOne, a.prefetchFew = t.PrefetchOne, t.PrefetchFew
+	}
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
@@ -100,33 +99,19 @@ func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
 		back}
 }
 
-// touched is how many rows after those of the call scoreRows may read at most.
-func (a *prefetchQueue) touched() int {
-	if a == nil || !a.inOrder {
-		return 0
-	}
-	return min(a.after, panel)
-}
-
-// stop empties the queue.
-func (a *prefetchQueue) stop() { a.left = math.MaxInt }
-
 // clear leaves room for the rows of a bias or mask and nothing else.
-func (a *prefetchQueue) clear() {
-	a.stop()
-	a.end = a.place(pairRuns)
-}
+func (a *prefetchQueue) clear() { a.left, a.end = math.MaxInt, firstRun+pairRuns*sizeOfRun }
 
 // start begins with run first.
 func (a *prefetchQueue) start(first, every int) {
-	a.left, a.every = every, every
-	a.cursor = a.place(first)
+	a.left, a.every, a.cursor = every, every, firstRun+first*sizeOfRun
 }
 
-// place is where run i is, in bytes from here.
-func (a *prefetchQueue) place(i int) int {
-	return int(unsafe.Offsetof(a.runs)) + i*int(unsafe.Sizeof(prefetchRun{}))
-}
+// Where runs are in a queue, in bytes from its begin.
+const (
+	firstRun  = int(unsafe.Offsetof(prefetchQueue{}.runs))
+	sizeOfRun = int(unsafe.Sizeof(prefetchRun{}))
+)
 
 // advance says that n elements have been read.
 func (a *prefetchQueue) advance(n int) {

@@ -68,7 +68,7 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 // scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	layout := scoreLayout(t, d, roundUp(n, panel))
-	layout.setTyped(&tuned)
+	layout.set(&tuned, true, false)
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*t.bytes():], nil, rows, Block, d, &layout)
@@ -198,11 +198,11 @@ func rotate(x []float32, rows, stride, n, block int) {
 		rotateGeneric(x, rows, stride, n, block)
 		return
 	}
-	step := callElements / block * block
+	step, factor := callElements/block*block, rotateFactor(block)
 	for r := range rows {
 		for c := 0; c < n; c += step {
 			to := min(c+step, n)
-			rotateStep(&x[r*stride+c], to-c, block, rotateFactor(block))
+			rotateStep(&x[r*stride+c], to-c, block, factor)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows i
 	}
 }
 
-// softmaxInt8Generic is softmax or, if visible is not nil, softmaxMasked, with a factor c for each
+// softmaxInt8Generic is softmax, of visible keys if that is not nil, with a factor c for each
 // row, and makes integers of the products of weights and the scales of their values. Products stay
 // in s, 0 where no key is visible.
 func softmaxInt8Generic(w []int16, f, s, m, l, alpha, c, scales []float32, visible []uint64,
@@ -151,10 +151,10 @@ func softmaxInt8Generic(w []int16, f, s, m, l, alpha, c, scales []float32, visib
 	for r := range rows {
 		p, seen, none := s[r*Block:][:Block], ^uint64(0), false
 		if visible == nil {
-			none = softmax(p, m[r:], l[r:], alpha[r:], 1, c[r])
+			none = softmax(p, m[r:], l[r:], alpha[r:], nil, 1, c[r])
 		} else {
 			seen = visible[r]
-			none = softmaxMasked(p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
+			none = softmax(p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
 		}
 		masked = masked || none
 		for j := range p {

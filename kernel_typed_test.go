@@ -210,7 +210,7 @@ func benchmarkTyped(b *testing.B, size int) {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
 		var a prefetchHint
-		a.set(&tuned, 0, true)
+		a.set(&tuned, false, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
 			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
 				prefetchHint: a}
@@ -229,7 +229,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.setTyped(&tuned)
+				keys.prefetchHint.set(&tuned, true, false)
 				values.prefetchHint = keys.prefetchHint
 				block := Block * d * typ.bytes()
 				pass(b, block, func(at int) {

@@ -8,38 +8,31 @@ type bitKind struct{}
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	w.pointer = 0
-	block := p.packed.data[b.place:]
-	if p.packed.k.format == I4 {
-		w.lookUpKeys(p.packed, block)
-	}
+	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	format := p.packed.k.read
-	layout := scoreLayout(format, p.d, roundUp(b.hi, panel))
-	keys, _ := w.readKeys(p.packed, block)
-	widen(format, w.k, keys, p.d*panel, &layout)
+	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	if p.packed.k.format == I4 {
+		keys = w.levelKeys(p.packed, keys, b.place)
+	}
+	layout := scoreLayout(p.packed.k.read, p.d, roundUp(b.hi, panel))
+	widen(p.packed.k.read, w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := t.keysOf(b)
-	keys, scales := w.readKeys(p.packed, p.packed.data[b.place:])
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
+	keys, scales := p.packed.keys(p.packed.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
+		if p.packed.k.format == I4 {
+			keys = w.levelKeys(p.packed, keys, b.place)
+		}
 		scoreTyped(p.packed.k.read, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
 		panelKind{}.score(w, p, c, b, t, at)
 	}
 	if scales != nil {
 		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
-	}
-}
-
-func (bitKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
-	if (bitKind{}).widens(p, c, equal) {
-		w.layoutTyped(p.packed)
-	} else {
-		w.layoutPanels(p, false) // what has just been widened is in the cache
 	}
 }
 
@@ -50,18 +43,19 @@ func (w *scratch) layoutTyped(s *packedKV) {
 	if s.v.group > 1 {
 		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
-	l.setTyped(&tuned)
+	l.set(&tuned, true, false)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	block := p.packed.data[b.place:]
-	if p.packed.v.format == I4 {
-		w.lookUpValues(p.packed, block)
-	}
-	if (bitKind{}).widens(p, c, b.equal) {
+	if w.typed = (bitKind{}).widens(p, c, b.equal); w.typed {
+		w.layoutTyped(p.packed)
 		return
 	}
-	values, _ := w.readValues(p.packed, block)
+	w.layoutPanels(p, false) // what is widened here is in the cache
+	values, _ := p.packed.values(p.packed.data[b.place:])
+	if p.packed.v.format == I4 {
+		values = w.levelValues(p.packed, values, b.place)
+	}
 	from := p.packed.valueLayout(b.hi)
 	widen(p.packed.v.read, w.v, values, Block*panel, &from)
 }
@@ -77,11 +71,14 @@ func (bitKind) scales(p *plan, b *part) (scales []float32) {
 }
 
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	if !(bitKind{}).widens(p, c, b.equal) {
+	if !w.typed {
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := w.readValues(p.packed, p.packed.data[b.place:])
+	values, _ := p.packed.values(p.packed.data[b.place:])
+	if p.packed.v.format == I4 {
+		values = w.levelValues(p.packed, values, b.place)
+	}
 	w.accumulateTyped(p, c, st, values, t, at)
 }
 

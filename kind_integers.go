@@ -4,25 +4,20 @@ package attn
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
-func (integerKind) keys(w *scratch, p *plan, b *part) {
-	if p.packed != nil && p.packed.k.format == I4 {
-		w.lookUpKeys(p.packed, p.packed.data[b.place:])
-	}
-}
-
-func (integerKind) values(w *scratch, p *plan, b *part) {
-	if p.packed != nil && p.packed.v.format == I4 {
-		w.lookUpValues(p.packed, p.packed.data[b.place:])
-	}
-}
-
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	_, hi := t.keysOf(b)
-	keys, scales := w.readKeys(w.ints.packing(p), w.integersOf(p, c, b))
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, hi)
+	packing := w.ints.packing(p)
+	keys, scales := packing.keys(w.integersOf(p, c, b))
+	codes := packing.k.format == I4
+	if codes && c.rows > p.codeRows {
+		keys, codes = w.levelKeys(packing, keys, b.place), false
+	}
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), codes)
 }
 
-func (integerKind) layout(w *scratch, p *plan) { w.layoutTyped(w.ints.packing(p)) }
+func (integerKind) values(w *scratch, p *plan) {
+	w.typed = true
+	w.layoutTyped(w.ints.packing(p))
+}
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))
@@ -30,15 +25,21 @@ func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
 }
 
 func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
-	values, _ := w.readValues(w.ints.packing(p), w.integersOf(p, c, b))
-	w.accumulateIntegers(p, c, st, values, t)
+	packing := w.ints.packing(p)
+	values, _ := packing.values(w.integersOf(p, c, b))
+	codes := packing.v.format == I4
+	if codes && c.rows > p.codeRows {
+		values, codes = w.levelValues(packing, values, b.place), false
+	}
+	w.accumulateIntegers(p, c, st, values, t, codes)
 }
 
-// accumulateIntegers adds values that are integers. Keys that a row does not see have weights of 0.
-func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile) {
+// accumulateIntegers adds values that are integers, or codes. Keys that a row does not see have
+// weights of 0.
+func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
+	codes bool) {
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
-	accumulateInt8(st.o[(c.at+t.row)*p.oStride:], integerRows{words: w.ints.weights}, values, w.alpha,
-		w.ints.scales, t.rows, p.oStride, Block, 1, &w.layout)
+	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout, codes)
 }
 
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and

@@ -20,24 +20,30 @@ func (latentKind) widened(p *plan, c *chunk, equal bool) bool {
 	return p.keyKind == kindPanels || p.keyKind == kindBits && !(bitKind{}).widens(p, c, equal)
 }
 
-func (latentKind) layout(w *scratch, p *plan, c *chunk, equal bool) {
-	if (latentKind{}).widened(p, c, equal) {
-		w.layoutPanels(p, false) // what has just been transposed is in the cache
+func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	few, widened := (latentKind{}).few(p, c, b.equal), (latentKind{}).widened(p, c, b.equal)
+	if w.typed = few || !widened; widened {
+		w.layoutPanels(p, false) // what is transposed here is in the cache
 	} else {
 		w.layoutTyped(p.packed)
 	}
+	switch {
+	case few:
+	case widened:
+		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
+	default:
+		keys := w.latentKeys(p, b)
+		latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
+	}
 }
 
-func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	if (latentKind{}).few(p, c, b.equal) {
-		return
+// latentKeys is the keys of a part as they are transposed.
+func (w *scratch) latentKeys(p *plan, b *part) []byte {
+	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	if p.packed.k.format == I4 {
+		keys = w.levelKeys(p.packed, keys, b.place)
 	}
-	if (latentKind{}).widened(p, c, b.equal) {
-		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
-		return
-	}
-	keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
-	latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
+	return keys
 }
 
 // transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
@@ -53,11 +59,11 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
-		keys, _ := w.readKeys(p.packed, p.packed.data[b.place:])
+		keys := w.latentKeys(p, b)
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
-		w.accumulateIntegers(p, c, st, memoryOf(w.v), t)
-	case (latentKind{}).widened(p, c, b.equal):
+		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, false)
+	case !w.typed:
 		panelKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
 		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)

@@ -1,31 +1,43 @@
 package attn
 
-// A block of I4 becomes integers of I8 in scratch, once for all rows of a chunk, which then read it
-// as they read I8. Kernels of a few rows read it there while it is in the L1 cache.
+// Codes of I4 become integers of I8 in scratch, once for all rows of a chunk, which then read them
+// as they read I8. A few rows read them there while they are in the L1 cache.
 
-// levelScratch is memory for the levels of a block, where I8 has its integers.
-type levelScratch struct{ keys, values []byte }
+// levelScratch is the levels of a block, where I8 has its integers, and where that block begins in
+// the memory of the cache or store; −1 if there is none yet.
+type levelScratch struct {
+	keys, values          []byte
+	keysPlace, valuePlace int
+}
 
-// fitLevels makes the memory large enough for the blocks of a cache or store.
-func (w *scratch) fitLevels(s *packedKV) {
+// fit makes the memory large enough for the blocks of a cache or store, and forgets those of calls
+// before.
+func (x *levelScratch) fit(s *packedKV) {
+	x.keysPlace, x.valuePlace = -1, -1
 	if s.k.format == I4 {
-		w.levels.keys = grow(w.levels.keys, Block*roundUp(s.d, 8)) // upper halves may be behind the last
+		x.keys = grow(x.keys, Block*roundUp(s.d, 8)) // upper halves may be behind the last
 	}
 	if s.v.format == I4 && !s.valuesInKeys {
-		w.levels.values = grow(w.levels.values, Block*s.cols)
+		x.values = grow(x.values, Block*s.cols)
 	}
 }
 
-// lookUpKeys looks up the keys of a block, which are codes.
-func (w *scratch) lookUpKeys(s *packedKV, x []byte) {
-	codes, _ := s.keys(x)
-	lookUp(w.levels.keys, codes, &levelLayout{rows: Block / panel, vectors: (s.d + 7) / 8,
-		row: roundUp(s.d, 4) * panel, step: 8 * panel, upper: 4 * panel})
+// levelKeys returns the levels of the keys of the block at a place, which are codes.
+func (w *scratch) levelKeys(s *packedKV, codes []byte, place int) []byte {
+	if x := &w.levels; x.keysPlace != place {
+		x.keysPlace = place
+		lookUp(x.keys, codes, &levelLayout{rows: Block / panel, vectors: (s.d + 7) / 8,
+			row: roundUp(s.d, 4) * panel, step: 8 * panel, upper: 4 * panel})
+	}
+	return w.levels.keys
 }
 
-// lookUpValues looks up the values of a block, which are codes.
-func (w *scratch) lookUpValues(s *packedKV, x []byte) {
-	codes, _ := s.values(x)
-	lookUp(w.levels.values, codes, &levelLayout{rows: Block / 8, vectors: s.cols / panel,
-		row: 8 * s.cols, step: 4 * panel, upper: 4 * s.cols})
+// levelValues is levelKeys of values.
+func (w *scratch) levelValues(s *packedKV, codes []byte, place int) []byte {
+	if x := &w.levels; x.valuePlace != place {
+		x.valuePlace = place
+		lookUp(x.values, codes, &levelLayout{rows: Block / 8, vectors: s.cols / panel,
+			row: 8 * s.cols, step: 4 * panel, upper: 4 * s.cols})
+	}
+	return w.levels.values
 }

@@ -107,26 +107,20 @@ func (s *packedKV) allocate(batch, blocks int) (err error) {
 }
 
 // at is the memory of a block.
-func (s *packedKV) at(head, block int) []byte { return s.data[s.offset(head, block):][:s.block] }
-
-// offset is where a block begins in data.
-func (s *packedKV) offset(head, block int) int { return head*s.headStride + block*s.block }
-
-// offsetOf is where the block with token j begins: in the page of a table, if there is one.
-func (s *packedKV) offsetOf(t *pages.Table, entry, head, j int) int {
-	if t != nil {
-		return s.offset(head, t.Page(j))
-	}
-	return s.offset(entry*s.heads+head, s.ring(j))
+func (s *packedKV) at(head, block int) []byte {
+	return s.data[head*s.headStride+block*s.block:][:s.block]
 }
 
-// ring is which of a head's blocks has token j of a cache.
-func (s *packedKV) ring(j int) int {
-	i := j / Block
-	if i >= s.blocks { // only then: a division takes longer than all else here
-		i %= s.blocks
+// offsetOf is where the block with token j begins: in the page of a table, or if there is none, in
+// the ring of blocks of a cache's head.
+func (s *packedKV) offsetOf(t *pages.Table, entry, head, j int) int {
+	block := j / Block
+	if t != nil {
+		block = t.Page(j)
+	} else if block >= s.blocks { // only then: a division takes longer than all else here
+		block %= s.blocks
 	}
-	return i
+	return (entry*s.heads+head)*s.headStride + block*s.block
 }
 
 // keys returns the packed keys of a block, and their scales if they have some.
@@ -167,7 +161,7 @@ func elements[T any](x []byte) []T {
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
-		rotateAll(x, s.rotation)
+		rotate(x, 1, len(x), len(x), s.rotation)
 		return
 	}
 	rows := len(x) / s.d
@@ -357,7 +351,7 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 	if s.v.format == I4 && s.unrotate > 1 {
 		rows := w.row[:n*s.dv]
 		copyRows(rows, v, n, s.dv, stride)
-		rotateAll(rows, s.unrotate)
+		rotate(rows, 1, len(rows), len(rows), s.unrotate)
 		v, stride = rows, s.dv
 	}
 	for i := 0; i < n; {
@@ -461,7 +455,7 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 		scaleBy(v, scales[j])
 	}
 	if s.unrotate > 1 {
-		rotateAll(v, s.unrotate)
+		rotate(v, 1, len(v), len(v), s.unrotate)
 	}
 }
 

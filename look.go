@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, mask and blocks is asked before anything of it is read:
+// What rows see of a block by position, tree, mask and blocks is asked before anything of it is read:
 // none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
 // tiles that see all of them take the way of full blocks.
 
@@ -56,10 +56,13 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 	}
 	seen, whole := w.seen[:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	for r := range seen {
-		if seen[r] = whole; !b.equal {
+		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
 			lo, hi := b.keyRange(p, c, r)
 			seen[r] = lowBits(hi) &^ lowBits(lo)
 		}
+	}
+	if p.parents != nil {
+		w.lookAtTree(p, c, b, seen)
 	}
 	if p.blocked.Data != nil {
 		w.lookAtBlocks(p, c, b, seen)

@@ -122,7 +122,7 @@ func lowPrecisionText(t *testing.T) string {
 func TestLowPrecisionNamesTests(t *testing.T) {
 	var code strings.Builder
 	for _, file := range []string{"low_precision_test.go", "cache_formats_test.go",
-		"latent_test.go"} {
+		"latent_test.go", "int4_test.go", "low_precision_int4_test.go"} {
 		part, err := os.ReadFile(file)
 		must(t, err)
 		code.Write(part)
@@ -248,10 +248,11 @@ func matrixProduct(t *testing.T, a, w Tensor, c MatrixConfig) []float32 {
 // docs/low-precision.md gives it.
 func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
-	for kind, want := range map[Format]int{F32: 4096, F16: 2048, BF16: 2048, I8: 1056, I4: 544} {
-		s := newPackedKV(kind, kind, heads, 128, 128, false)
+	for f, want := range map[formatPair]int{{F32, F32}: 4096, {F16, F16}: 2048, {BF16, BF16}: 2048,
+		{I8, I8}: 1056, {I8, I4}: 800, {I4, I4}: 544} {
+		s := newPackedKV(f.keys, f.values, heads, 128, 128, false)
 		if got := heads * tokens / Block * s.block; got != want<<20 {
-			t.Errorf("%v: %d bytes, want %d MiB", kind, got, want)
+			t.Errorf("%v: %d bytes, want %d MiB", f, got, want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func scaleProducts(dst, scales []float32, rows, stride int) {
 // typedPart is part for a matrix of fewer bits; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols int) ([]byte, panelLayout) {
 	layout := scoreLayout(m.format, min(productInner, m.inner-k), roundUp(cols, panel))
-	layout.setTyped(&tuned)
+	layout.set(&tuned, true, false)
 	return m.panels(b, h, k, first, cols), layout
 }
 

@@ -85,12 +85,18 @@ type Options struct {
 	// a Mask of their elements means, has its bits, and composes with everything; blocks that nobody
 	// sees cost nothing. The zero View is none.
 	Blocks Mask
+	// Tree holds the parents of Lq queries: for each the index of one before it, or −1 if it has
+	// none. The last Lq keys are the queries' own tokens, and a query sees the keys before these, its
+	// own and those of its ancestors: proposed tokens that branch are verified in one call, as if each
+	// path were alone, and [Cache.Keep] keeps the path that is accepted. For Window and Slopes the
+	// position of a query, and of its own key, is that of the first own key plus the number of its
+	// ancestors. A tree in which each query's parent is the one before it is BottomRight.
+	//
+	// The tree is the same for all batch entries, Causal is Full, Offset 0 and QueryLens nil. With
+	// KeyLens own tokens are the last ones of each entry. [AttendSequences] takes QueryLens: there the
+	// parents of a sequence's queries are counted from its first query. A [State] takes no Tree.
+	Tree []int
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights Tensor
-}
-
-// reach returns how far from the query's position keys may be on each side; -1 is unbounded.
-func (w Window) reach() (left, right int) {
-	return min(w.Left, 2*maxLength+1) - 1, min(w.Right, 2*maxLength+1) - 1
 }

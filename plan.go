@@ -29,6 +29,7 @@ type plan struct {
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
+	along       int // with Options.Tree its left side, which then is that of paths; −1 if unbounded
 
 	bufferOptions
 
@@ -39,6 +40,8 @@ type plan struct {
 
 // bufferOptions are the options that refer to memory.
 type bufferOptions struct {
+	given bool // some of them
+
 	mask    Mask // Data is nil if there is none
 	blocked Mask // Options.Blocks, likewise
 	bias    Tensor
@@ -46,6 +49,7 @@ type bufferOptions struct {
 	slopes  []float32
 	sinks   []float32
 	lse     []float32
+	parents []int // Options.Tree
 
 	queryLens, keyLens []int
 }
@@ -64,16 +68,21 @@ type schedule struct {
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
+	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
 	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
+	codeRows       int  // up to so many rows of integers look codes of I4 up in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
 	blocks      int  // at most, of a span,
 	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	full        bool // scores are products and nothing more: full blocks go from kernel to kernel
+	pairwise    bool // single pairs of query and key may be masked
+	plain       bool // scores are products and nothing more
+	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
+	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
 	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
 }
@@ -109,43 +118,6 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
-// keysInPlace reports whether the chunk's rows read keys in rows.
-func (p *plan) keysInPlace(c *chunk) bool {
-	return p.keyKind == kindViews && c.rows <= p.keys.inPlaceRows
-}
-
-// valuesInPlace reports whether the chunk's rows read values in rows.
-func (p *plan) valuesInPlace(c *chunk) bool {
-	return p.valueKind == kindViews && c.rows <= p.values.inPlaceRows
-}
-
-// readsBits reports whether the chunk's rows, which see the same keys if equal, read elements of
-// fewer bits than float32, or integers, or values as they are transposed.
-func (p *plan) readsBits(c *chunk, equal bool) bool {
-	switch {
-	case p.keyKind == kindIntegers:
-		return true
-	case p.valueKind == kindLatent && equal && c.rows <= p.spanRows:
-		return true
-	}
-	return (p.keyKind == kindBits || p.valueKind == kindBits) && equal && c.rows <= p.typedRows
-}
-
-// scaledValues reports whether values have scales.
-func (p *plan) scaledValues() bool { return p.integers || p.packed != nil && p.packed.v.scaled }
-
-// pairwise reports whether single pairs of query and key may be masked.
-func (p *plan) pairwise() bool { return p.looks() || p.bias.Data != nil }
-
-// looks reports whether a mask of pairs or of blocks may hide keys of a block from all rows: then
-// it is looked at before anything else of the block is read.
-func (p *plan) looks() bool { return p.mask.Data != nil || p.blocked.Data != nil }
-
-// plainScores reports whether scores are products and nothing more.
-func (p *plan) plainScores() bool {
-	return !p.natural && !p.pairwise()
-}
-
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
 	if p.group == 1 {
@@ -178,25 +150,12 @@ type chunk struct {
 	blockRow  int // and its first block of queries in Options.Blocks
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
-	prefixes bool         // rows are of several sequences with a common prefix: scratch.prefix
+	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
 }
-
-// head makes h the part of the chunk that is its i-th head's, if there are several, and returns it.
-func (c *chunk) head(i int, h *chunk) *chunk {
-	if c.heads == 1 {
-		return c // a copy would cost small calls a few per cent
-	}
-	*h = *c
-	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
-	return h
-}
-
-// allRows is the number of rows in scratch.
-func (c *chunk) allRows() int { return c.heads * c.rows }
 
 // countChunks notes how many chunks the call has.
 func (p *plan) countChunks() int {
@@ -246,12 +205,31 @@ func (p *plan) firstSegment() int { return p.first / Segment }
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
 func (p *plan) bound(c *chunk) {
+	if p.parents != nil {
+		p.boundTree(c)
+		return
+	}
 	_, first := p.locate(c.kv, c.row)
 	_, last := p.locate(c.kv, c.row+c.rows-1)
 	c.lo, c.allHi = p.keyRange(c, first)
 	c.allLo, c.hi = p.keyRange(c, last)
 	c.hi = max(c.lo, c.hi)
 }
+
+// boundTree is bound for a call with Options.Tree. Depths are not known here: that of a query is at
+// most its index, and at least 0.
+func (p *plan) boundTree(c *chunk) {
+	_, last := p.locate(c.kv, c.row+c.rows-1)
+	if c.allLo = c.from; p.along >= 0 {
+		c.allLo = max(c.from, c.position+last-p.along)
+		c.from = max(c.from, c.firstOwn()-p.along)
+	}
+	c.lo, c.allHi = c.from, c.firstOwn()
+	c.hi = max(c.lo, c.position+last+1)
+}
+
+// firstOwn is the first key that is a query's own token, with Options.Tree.
+func (c *chunk) firstOwn() int { return c.position + c.query }
 
 // keyRange returns the keys [lo, hi) that query i of the chunk's batch entry sees by position.
 // Neither bound decreases with i. Empty ranges have hi = lo.
@@ -269,6 +247,56 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
 	return lo, max(lo, hi)
+}
+
+// What goes through the kernels together.
+
+// part is keys of one block, of which a head reads those from lo to hi−1.
+type part struct {
+	first  int // key at which the block begins, from which lo and hi count
+	lo, hi int
+	place  int  // where the block begins in the memory of a cache or store
+	equal  bool // by position, every row of the chunk sees all of these keys
+	looked bool // which of them rows see is in scratch.seen; then
+	every  bool // whether all rows see the whole block,
+	trims  bool // or some so few keys that tiles may have fewer
+}
+
+// tile is the rows that go through the kernels together, and the keys of the
+// block that at least one of them sees.
+type tile struct {
+	row, rows int
+	lo, hi    int
+	uniform   bool // all rows see all keys of [lo, hi), by position
+}
+
+// diagonalRows rows go together where the rows of a block see different keys: as many as a panel
+// has keys, so that a causal diagonal goes through corners of panels.
+const diagonalRows = 16
+
+// tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
+// the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
+// it, which costs small calls a few per cent.)
+func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
+	t.row, t.rows = row, min(p.tileRows, c.rows-row)
+	if b.equal {
+		t.lo, t.hi, t.uniform = b.lo, b.hi, true
+		return
+	}
+	lo, hi := b.keyRange(p, c, row)
+	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
+	if lo != lastLo || hi != lastHi {
+		t.rows = min(diagonalRows, c.rows-row)
+		lastLo, lastHi = b.keyRange(p, c, row+t.rows-1)
+	}
+	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
+	t.uniform = lo == lastLo && hi == lastHi
+}
+
+// keyRange is the part of the block's keys that a row of the chunk sees by position.
+func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+	lo, hi = p.keyRange(c, (c.row+row)/p.group)
+	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch

@@ -13,9 +13,8 @@ type sequenceCall struct {
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
 
-	longest   int     // queries of a sequence
-	blockRows int     // blocks of queries, each sequence's counted for itself
-	bytes     float64 // of all keys and values that are read, if nothing is shared
+	longest   int // queries of a sequence
+	blockRows int // blocks of queries, each sequence's counted for itself
 }
 
 // callSequence is one sequence of a call.
@@ -97,7 +96,7 @@ func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 		return group
 	}
 	group = group[:0]
-	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, prefixes: true, apart: true}
+	*c = chunk{kv: kv, heads: 1, lo: math.MaxInt, together: w.sequences, apart: true}
 	for _, n := range s.order[w.first:][:w.sequences] {
 		x := &s.sequences[n]
 		group = append(group, prefixRows{shared: x.shared})

@@ -407,7 +407,7 @@ func (j *job) segment(w *scratch, i, segment int) {
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(i, segment)
-			st.reset(c.allRows(), p.oStride)
+			st.reset(c.heads*c.rows, p.oStride)
 			w.addSegment(p, &c, &st, first, end)
 		}
 	}
@@ -422,17 +422,18 @@ func (j *job) segment(w *scratch, i, segment int) {
 
 // finish merges the segments of chunk i and writes the results.
 func (j *job) finish(w *scratch, c *chunk, i int) {
-	p, rows := &j.plan, c.allRows()
-	if w.beginChunk(p); p.weights.Data != nil || p.integers {
-		w.loadQueries(p, c) // weights need the scores again, and integers the units of rows
-	}
-	w.total.reset(rows, p.oStride)
+	p, rows := &j.plan, c.heads*c.rows
+	w.loadQueries(p, c) // for weights, which need the scores again, and for the units of integers
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(i, first/Segment)
 		w.part.copy(&st, rows, p.oStride)
 		w.push(p, first/Segment, rows)
 	}
-	w.fold(p, rows)
+	if c.lo < c.hi {
+		w.fold(p, rows)
+	} else {
+		w.total.reset(rows, p.oStride)
+	}
 	w.finish(p, c)
 }
 

@@ -236,7 +236,7 @@ func (s *State) addPooled(pool *Pool, j *job) error {
 			j.kind, j.units, j.workers = updateWork, p.chunks, workers
 			j.next.Store(0)
 			pool.run(j)
-			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
+			s.closeSegment(hi)
 			lo = hi
 		}
 	}

@@ -13,39 +13,33 @@ const (
 	outputBlocks = 4
 )
 
-// prefetchTokens fills the queue for the block at key first. It is for chunks of enough rows that
-// computing takes longer than memory.
+// prefetchTokens fills the queue for the block at key first: with the next block's keys and values
+// and some of the chunk's outputs, in the last block of the chunk with the keys and values that the
+// next chunk begins with, and its queries. It is for chunks of enough rows that computing takes
+// longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
-	a := &w.queue
-	if a.stop(); c.apart {
-		a.end = a.place(pairRuns)
+	if w.queue.clear(); c.apart {
 		return
 	}
-	runs := w.appendTokens(a.runs[:pairRuns], p, c, first)
-	a.end = a.place(len(runs))
-	if len(runs) > pairRuns {
-		a.start(pairRuns, tokenEvery)
-	}
-}
-
-// appendTokens appends the next block's keys and values and some of the chunk's outputs. In the
-// last block of the chunk, these are the keys and values that the next chunk begins
-// with, and its queries.
-func (w *scratch) appendTokens(runs []prefetchRun, p *plan, c *chunk, first int) []prefetchRun {
+	runs := w.queue.runs[:pairRuns]
 	if next := first + Block; next < c.hi {
 		runs = p.appendBlock(runs, c, next, c.hi)
 		later := (c.hi - next + Block - 1) / Block // blocks after this one
 		parts := min((c.hi-c.lo/Block*Block-1)/Block, outputBlocks)
-		return p.appendRows(runs, &p.dst, c, parts-later, parts)
+		runs = p.appendRows(runs, &p.dst, c, parts-later, parts)
+	} else {
+		if first <= c.lo { // the only block
+			runs = p.appendRows(runs, &p.dst, c, 0, 1)
+		}
+		if x := &w.next; x.rows > 0 {
+			runs = p.appendBlock(runs, x, x.lo/Block*Block, x.hi)
+			runs = p.appendRows(runs, &p.q, x, 0, 1)
+		}
 	}
-	if first <= c.lo { // the only block
-		runs = p.appendRows(runs, &p.dst, c, 0, 1)
+	if len(runs) > pairRuns {
+		w.queue.end = firstRun + len(runs)*sizeOfRun
+		w.queue.start(pairRuns, tokenEvery)
 	}
-	if w.next.rows == 0 {
-		return runs
-	}
-	runs = p.appendBlock(runs, &w.next, w.next.lo/Block*Block, w.next.hi)
-	return p.appendRows(runs, &p.q, &w.next, 0, 1)
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
@@ -106,18 +100,25 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	w.queue.start(pairRuns-heads, pairEvery)
 }
 
-// pointerOf is where kernels are that read keys or values of the block at key first, page by page;
-// 0 if they do not. Rows of a head that follow each other are one run of memory. If those of all
-// heads of a token do, the tokens are one: while head h reads a block, it prefetches share h of the
-// next one, so the pointer is a window before that.
-func (p *plan) pointerOf(at placement, x *Tensor, c *chunk, first int) uintptr {
-	switch {
+// pointerOf is where kernels are that read keys or values of a part, page by page; 0 if they do not.
+// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
+// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
+// pointer is a window before that. While it reads a step, that is the next step: after the last one
+// of keys the first one of values, and after that of values the next block's first keys.
+func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
+	switch step := p.step < Block && b.hi-b.lo == p.step; {
+	case step && b.hi < Block:
+		return sharePointer(x, c, b.first+b.hi, p.step)
+	case step && x == &p.k:
+		return sharePointer(&p.v, c, b.first, p.step)
+	case step:
+		return sharePointer(&p.k, c, b.first+Block, p.step)
 	case c.rows > at.pagedRows:
 		return 0
-	case !at.shared:
-		return operand.Address(x.Data, x.offset(c.b, c.kv, first))
+	case at.shared:
+		return sharePointer(x, c, b.first+Block, Block)
 	}
-	return sharePointer(x, c, first+Block, Block)
+	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
 }
 
 // sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
@@ -127,46 +128,4 @@ func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
 		return 0
 	}
 	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
-}
-
-// stepPointers are the pointers of a head while it reads a step of keys, and of values, that ends
-// at key end of the block at first: the step after it is prefetched, after the last of keys the
-// first of values, and after that of values the next block's first keys.
-func (p *plan) stepPointers(c *chunk, first, end int) (keys, values uintptr) {
-	if end < Block {
-		return sharePointer(&p.k, c, first+end, p.step), sharePointer(&p.v, c, first+end, p.step)
-	}
-	return sharePointer(&p.v, c, first, p.step), sharePointer(&p.k, c, first+Block, p.step)
-}
-
-// hintKeys says how score goes through the keys of a part of a view.
-func (w *scratch) hintKeys(p *plan, c *chunk, b *part) {
-	w.queue.inOrder = p.inOrder && p.keysInPlace(c)
-	if p.step < Block && b.hi-b.lo == p.step {
-		w.pointer, _ = p.stepPointers(c, b.first, b.hi)
-	} else {
-		w.pointer = p.pointerOf(p.keys, &p.k, c, b.first)
-	}
-}
-
-// hintPanels says how score goes through keys in panels: those of a cache or store, or made here,
-// where w.pointer is in what they were made of.
-func (w *scratch) hintPanels(p *plan, c *chunk, k []float32) {
-	w.queue.pointer = w.pointer
-	if p.keyKind == kindViews {
-		return
-	}
-	w.queue.inOrder = c.rows <= p.inOrderRows
-	if w.queue.pointer = 0; p.keyKind == kindPanels && c.rows <= p.keys.pagedRows {
-		w.queue.pointer = operand.Address(k, 0)
-	}
-}
-
-// hintValues says how kernels go through the values of a part of a view.
-func (w *scratch) hintValues(p *plan, c *chunk, b *part) {
-	if p.step < Block && b.hi-b.lo == p.step {
-		_, w.layout.pointer = p.stepPointers(c, b.first, b.hi)
-	} else {
-		w.layout.pointer = p.pointerOf(p.values, &p.v, c, b.first)
-	}
 }

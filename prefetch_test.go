@@ -104,7 +104,7 @@ func countQueued(p *plan) map[uintptr]int {
 		}
 		for first := c.lo / Block * Block; first < c.hi; first += Block {
 			w.prefetchTokens(p, &c, first)
-			for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+			for i := pairRuns; firstRun+i*sizeOfRun < w.queue.end; i++ {
 				for r := w.queue.runs[i]; r.n > 0; r.next() {
 					counts[r.at]++
 				}
@@ -128,7 +128,7 @@ func TestPrefetchedBytes(t *testing.T) {
 		p.chunk(0, &c)
 		var w scratch
 		w.prefetchTokens(&p, &c, 0)
-		for i := pairRuns; w.queue.place(i) < w.queue.end; i++ {
+		for i := pairRuns; firstRun+i*sizeOfRun < w.queue.end; i++ {
 			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.PrefetchBytes() {
 				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines,
 					tuned.PrefetchBytes())
@@ -176,12 +176,12 @@ func (p *plan) countPaged(x *Tensor) []int {
 		p.chunk(i, &c)
 		for first := 0; first < x.L; first += Block {
 			for g := range c.heads {
-				h := *c.head(g, new(chunk))
-				at := p.keys
+				h := *new(scratch).head(&c, g, new(chunk))
+				at := &p.keys
 				if x == &p.v {
-					at = p.values
+					at = &p.values
 				}
-				pointer := p.pointerOf(at, x, &h, first)
+				pointer := p.pointerOf(at, x, &h, &part{first: first, hi: Block})
 				if pointer == 0 {
 					continue
 				}
@@ -223,10 +223,10 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 		for first := 0; first < keys; first += Block {
 			for end := p.step; end <= Block; end += p.step {
 				for g := range heads {
-					h := *c.head(g, new(chunk))
-					keys, values := p.stepPointers(&h, first, end)
-					p.countStep(prefetched, keys)
-					p.countStep(prefetched, values)
+					h := *new(scratch).head(&c, g, new(chunk))
+					b := part{first: first, lo: end - p.step, hi: end}
+					p.countStep(prefetched, p.pointerOf(&p.keys, &p.k, &h, &b))
+					p.countStep(prefetched, p.pointerOf(&p.values, &p.v, &h, &b))
 				}
 			}
 		}

@@ -40,47 +40,60 @@ const (
 )
 
 // decide makes the schedule of a validated call for some workers. Everything that depends on the
-// CPU comes from the tuning.
+// CPU comes from the tuning. Chunks have as many rows as the cache holds, or fewer if that makes no
+// more chunks.
 func (p *plan) decide(t *tuning.Row, workers int) {
-	p.beginSchedule(t, workers)
-	p.decideChunks(t)
+	rows := p.beginSchedule(t, workers)
+	all := max(1, p.lq*p.group)
+	chunks := (all + rows - 1) / rows
+	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
+	if p.keyKind == kindViews {
+		p.headsPerChunk = p.headsBeside(t, rows)
+	}
+	p.countChunks()
 	if workers > 1 {
 		p.partition(workers)
 	}
 	p.decideReads(t)
 }
 
-// beginSchedule begins with what does not depend on how the call is divided.
-func (p *plan) beginSchedule(t *tuning.Row, workers int) {
-	p.schedule = schedule{workers: workers, segments: 1, tileRows: t.TileRows, blocks: 1, step: Block,
-		oStride: roundUp(p.dv, panel)}
+// beginSchedule begins with what does not depend on how the call is divided, and returns how many
+// rows of a chunk the cache holds with a packed block and a tile of scores: whole tiles, since a
+// rest of few rows takes more time for each.
+func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
+	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
+		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
+		looks: p.mask.Data != nil || p.blocked.Data != nil,
+		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
+	p.pairwise = p.looks || p.bias.Data != nil
+	p.plain = !p.natural && !p.pairwise
 	if max(p.d, p.dv) > tuning.TileDim {
 		p.tileRows = minTileRows
 	}
-}
-
-// maxChunkRows is how many rows of a chunk the cache holds with a packed block and a tile of
-// scores: whole tiles, since a rest of few rows takes more time for each.
-func (p *plan) maxChunkRows(t *tuning.Row) int {
+	switch {
+	case p.integers:
+		p.keyKind = kindIntegers
+	case p.packed == nil:
+		p.keyKind = kindViews
+	case p.packed.k.format == F32:
+		p.keyKind = kindPanels
+	default:
+		p.keyKind = kindBits
+	}
+	states := 2
+	p.valueKind = p.keyKind
+	switch {
+	case p.packed == nil:
+	case p.packed.valuesInKeys:
+		p.valueKind = kindLatent
+		states = 1 // of a segment: the second one has its turn after every 16 blocks
+	case p.keyKind == kindPanels && p.packed.v.format != F32:
+		p.valueKind = kindBits
+	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
 	block := Block*(p.d+p.oStride) + maxTileRows*Block
-	states := 2
-	if p.packed != nil && p.packed.valuesInKeys {
-		states = 1 // of a segment: the other one has its turn after every 16 blocks
-	}
-	rows := (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
+	rows = (t.ScratchBytes()/4 - block) / (p.d + states*p.oStride + factors)
 	return max(minTileRows, rows/p.tileRows*p.tileRows)
-}
-
-// decideChunks chooses the rows and heads of a chunk: as many rows as the cache holds, or fewer if
-// that makes no more chunks.
-func (p *plan) decideChunks(t *tuning.Row) {
-	rows := p.maxChunkRows(t)
-	all := max(1, p.lq*p.group)
-	chunks := (all + rows - 1) / rows
-	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
-	p.headsPerChunk = p.headsBeside(t, rows)
-	p.countChunks()
 }
 
 // headsBeside is the number of key/value heads that go through memory together, which have at most
@@ -89,22 +102,17 @@ func (p *plan) decideChunks(t *tuning.Row) {
 // translation of its address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
-	if p.packed != nil || p.integers || p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
-	if p.sharesTokens(t) && p.kvHeads <= heads &&
+	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
+		t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
+	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
 	}
 	return max(1, min(p.kvHeads, heads, pageBytes/4/max(1, apart)))
-}
-
-// sharesTokens reports whether heads that go together may each prefetch a share of the tokens of
-// all heads.
-func (p *plan) sharesTokens(t *tuning.Row) bool {
-	return t.Reads == tuning.PagedReads ||
-		t.InOrder(p.tokenBytes()) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What
@@ -167,95 +175,54 @@ func (p *plan) stateSize() int {
 // decideReads says how chunks read their queries, keys and values, and what goes through the
 // kernels together.
 func (p *plan) decideReads(t *tuning.Row) {
-	p.decideKinds()
-	p.queriesInPlace = !p.flip && (p.lk <= copyKeys || p.chunkRows <= inPlaceRows) && p.queriesPacked()
-	if p.inOrder = t.InOrder(p.tokenBytes()); p.inOrder {
+	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
+	if s := p.sequences; s != nil {
+		queries, few = s.longest, few && !s.sharesPrefixes()
+	}
+	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
+	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
+		!(p.packed != nil && p.packed.rotates)
+	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}
 	if t.Reads == tuning.PagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
-	switch {
-	case p.integers:
-		p.queriesInPlace = false
-		if p.packed != nil && p.plainScores() {
-			p.blocks, p.spanRows = Segment/Block, maxTypedRows
-		}
-		return
-	case p.packed != nil:
-		p.decidePacked(t)
-		return
-	}
-	p.decidePlacement(t)
-	p.decideSteps(t)
-	p.full = p.fullKernels(t)
-	if p.inOrder && p.headsPerChunk == 1 {
-		p.blocks, p.spanRows = Segment/Block, inPlaceRows
-	}
-}
-
-// decideKinds chooses the kinds of a call's keys and values.
-func (p *plan) decideKinds() {
-	switch {
-	case p.integers:
-		p.keyKind = kindIntegers
-	case p.packed == nil:
-		p.keyKind = kindViews
-	case p.packed.k.format == F32:
-		p.keyKind = kindPanels
-	default:
-		p.keyKind = kindBits
-	}
-	p.valueKind = p.keyKind
-	switch {
-	case p.packed == nil:
-	case p.packed.valuesInKeys:
-		p.valueKind = kindLatent
-	case p.keyKind == kindPanels && p.packed.v.format != F32:
-		p.valueKind = kindBits
-	}
-}
-
-// queriesPacked reports whether queries of a chunk lie in memory as kernels read them.
-func (p *plan) queriesPacked() bool {
-	queries := p.lq
-	if s := p.sequences; s != nil {
-		if queries = s.longest; s.sharesPrefixes() {
-			return false
-		}
-	}
-	return p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
-}
-
-// decidePacked says how blocks of a cache or store are read.
-func (p *plan) decidePacked(t *tuning.Row) {
-	p.queriesInPlace = p.queriesInPlace && !p.packed.rotates
-	p.full = p.fullKernels(t) && !p.packed.k.scaled && !p.packed.v.scaled
-	bits := p.keyKind == kindBits || p.valueKind == kindBits
-	switch {
-	case !bits && p.plainScores() && (p.full || p.packed.valuesInKeys):
-		p.blocks, p.spanRows = Segment/Block, fullPackedRows
-	case bits && !p.pairwise():
+	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.pairwise {
 		p.typedRows = maxTypedRows
-		if p.plainScores() {
-			p.blocks, p.spanRows = Segment/Block, maxTypedRows
-		}
+	}
+	if p.valueKind == kindIntegers && p.packed != nil {
+		p.codeRows = rowsOfCodes()
+	}
+	p.full = p.fullKernels(t)
+	switch {
+	case p.keyKind == kindViews:
+		p.decideViews(t)
+	case p.packed == nil || !p.plain: // one block after another
+	case p.keyKind != kindPanels || p.valueKind == kindBits:
+		p.blocks, p.spanRows = Segment/Block, maxTypedRows
+	case p.full || p.packed.valuesInKeys:
+		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
 }
 
 // fullKernels reports whether full blocks need nothing but assembly for scores, softmax and values
-// one after the other, and no call has to be split.
+// one after the other, in float32, and no call has to be split.
 func (p *plan) fullKernels(t *tuning.Row) bool {
+	if p.natural || p.bias.Data != nil || p.integers ||
+		p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled) {
+		return false
+	}
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return !p.natural && p.bias.Data == nil && t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
+	return t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
 		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 }
 
-// decidePlacement says where keys and values of views are read. Keys in rows are transposed in
+// decideViews says where keys and values of views are read. Keys in rows are transposed in
 // registers, which takes as long as packing from a few queries on. Values in rows can be read as
 // they are, which pays for more rows if rows of values are close together, or are prefetched in
-// time.
-func (p *plan) decidePlacement(t *tuning.Row) {
+// time. Where heads go together, each has its turn after a step of keys.
+func (p *plan) decideViews(t *tuning.Row) {
 	if p.k.SL > 0 && p.d <= inPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
 	}
@@ -265,11 +232,23 @@ func (p *plan) decidePlacement(t *tuning.Row) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
-	if p.inOrder && p.chunkRows <= inPlaceRows && p.hasSteps(p.headsPerChunk) {
+	if p.inOrder && p.headsPerChunk == 1 {
+		p.blocks, p.spanRows = Segment/Block, inPlaceRows
+	}
+	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
+	if p.inOrder && few && steps {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)
 	p.decidePages(t, &p.values, &p.v)
+	if !steps || p.keys.pagedRows == 0 || p.values.pagedRows == 0 {
+		return
+	}
+	p.step = 2 * panel
+	stepBytes := p.step * 4 * max(p.k.SL, p.v.SL)
+	if few && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
+		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
+	}
 }
 
 // decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows
@@ -285,36 +264,16 @@ func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 	}
 }
 
-// decideSteps says how many keys of a head are read before it is the turn of the next head.
-func (p *plan) decideSteps(t *tuning.Row) {
-	if !p.hasSteps(p.headsPerChunk) || p.keys.pagedRows == 0 || p.values.pagedRows == 0 {
-		return
-	}
-	p.step = 2 * panel
-	stepBytes := p.step * 4 * max(p.k.SL, p.v.SL)
-	if p.chunkRows <= inPlaceRows && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
-		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
-	}
-}
-
-// tokenBytes is how much memory the keys and values of the call are, in float64 because with
-// repeated elements the product may overflow an int.
-func (p *plan) tokenBytes() float64 {
-	if p.sequences != nil {
-		return p.sequences.bytes
-	}
-	return float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first) * p.keyBytes()
-}
-
-// keyBytes is how much memory a key and its value are.
-func (p *plan) keyBytes() float64 {
-	keys, values := 32, 32 // bits
-	if p.packed != nil {
-		if keys, values = p.packed.k.bits, p.packed.v.bits; p.packed.valuesInKeys {
-			values = 0
+// bytesOf is how much memory some keys and their values are: in float64, because with repeated
+// elements the product may overflow an int.
+func (p *plan) bytesOf(keys float64) float64 {
+	bits := 32 * float64(p.d+p.dv)
+	if s := p.packed; s != nil {
+		if bits = float64(s.k.bits) * float64(p.d); !s.valuesInKeys {
+			bits += float64(s.v.bits) * float64(p.dv)
 		}
 	}
-	return (float64(keys)*float64(p.d) + float64(values)*float64(p.dv)) / 8
+	return keys * bits / 8
 }
 
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
@@ -335,7 +294,7 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	}
 	pairs *= float64(c.rows) / float64(queries)
 	read := max(0, c.hi-max(c.lo, shared))
-	return 2 * pairs * float64(p.d+p.dv), float64(read) * p.keyBytes()
+	return 2 * pairs * float64(p.d+p.dv), p.bytesOf(float64(read))
 }
 
 // sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].

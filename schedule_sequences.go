@@ -14,10 +14,9 @@ import (
 // every caller escape.)
 func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	s := p.sequences
-	p.beginSchedule(t, workers)
-	p.headsPerChunk, p.chunkRows = 1, 1
+	rows, target := p.beginSchedule(t, workers), maxCost
+	p.chunkRows = 1
 	p.orderSequences()
-	rows, target := p.maxChunkRows(t), maxCost
 	if workers > 1 {
 		target = p.cost(t) / float64(workers*unitsPerWorker)
 	}
@@ -55,7 +54,7 @@ const maxCost = 1e300
 // share and how much they all read. Sequences without queries are left out.
 func (p *plan) orderSequences() {
 	s := p.sequences
-	s.order, s.bytes = s.order[:0], 0
+	s.order, p.bytes = s.order[:0], 0
 	var c chunk
 	for i := range s.sequences {
 		if x := &s.sequences[i]; x.queries > 0 {
@@ -63,10 +62,10 @@ func (p *plan) orderSequences() {
 			s.order = append(s.order, int32(i))
 			p.rowsOfSequence(&c, x, 0, 0, x.queries*p.group)
 			_, bytes := p.work(&c, 0)
-			s.bytes += float64(p.kvHeads) * bytes
+			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if p.pairwise() || p.slopes != nil {
+	if p.pairwise || p.slopes != nil {
 		return // these options belong to rows of one sequence each
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {

@@ -124,7 +124,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
-			w.layoutValues(&p, &rows, true)
+			w.values(&p, &rows, &part{hi: Block, equal: true})
 			if w.queue.inOrder != c.want || w.layout.inOrder != c.want {
 				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
 					w.layout.inOrder)
@@ -252,15 +252,15 @@ func TestScheduleCost(t *testing.T) {
 // Strides of 0 make keys and values of more bytes than an int holds, and more heads, whose tokens
 // are longer than a cache.
 func TestSizesDoNotOverflow(t *testing.T) {
-	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3,
-		schedule: schedule{chunkRows: 32}}
-	if got := p.tokenBytes(); got != 1<<61 {
-		t.Errorf("tokens are %g bytes, want 2⁶¹", got)
+	p := plan{batch: 1 << 14, kvHeads: 1 << 13, lk: maxLength, d: 1 << 3, dv: 1 << 3}
+	if p.beginSchedule(&tuned, 1); p.bytes != 1<<61 {
+		t.Errorf("tokens are %g bytes, want 2⁶¹", p.bytes)
 	}
 	p.batch *= 1 << 10
-	if got := p.tokenBytes(); got != 1<<71 {
-		t.Errorf("tokens are %g bytes, want 2⁷¹", got)
+	if p.beginSchedule(&tuned, 1); p.bytes != 1<<71 {
+		t.Errorf("tokens are %g bytes, want 2⁷¹", p.bytes)
 	}
+	p.chunkRows = 32
 	if p.hasSteps(1 << 27) {
 		t.Error("2²⁷ heads of 32 rows go in steps together")
 	}
@@ -285,7 +285,7 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 			p := newPlan(BHLD(make([]float32, 8*3*40), 1, 8, 3, 40), x.q, k, v, nil)
 			must(t, p.init(nil))
 			if layout == "cache" {
-				p.packed = new(packedKV)
+				p.packed = new(newPackedKV(F32, F32, 4, 24, 40, false))
 			}
 			p.decide(&tuned, 2)
 			shown, err := planOf(inspect.Call{B: 1, H: 8, KVH: 4, Lq: 3, Lk: 200, D: 24, Dv: 40,

@@ -26,10 +26,11 @@ type scratch struct {
 	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
 	call       sequenceCall  // a call over several sequences
 	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see kernel_variants.go
+	maxima     []float32     // row maxima of a tile, see fullTile
 	k, v       []float32     // the packed block
 	levels     levelScratch  // of a block in I4
 	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool          // finite is known
 	finite     bool          // none of the values at hand is NaN or infinite
 	writer     tokenWriter   // rows on their way into a cache or store
@@ -38,6 +39,7 @@ type scratch struct {
 	scales     []float32     // and their scales
 	blocks     []blockRow    // rows on their way into a product by blocks
 	ints       intScratch    // of calls in integers
+	ancestors  ancestors     // of calls with a tree
 
 	fitted sizes // what the slices are long enough for
 }
@@ -53,7 +55,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(&tuned, 0, false)
+	w.queue.set(&tuned, false, false)
 	w.knownEntry = -1
 	rows := p.headsPerChunk * p.chunkRows
 	want := sizes{rows: rows, scores: maxTileRows, d: p.d, oStride: p.oStride,
@@ -70,7 +72,10 @@ func (w *scratch) fit(p *plan) {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
 	}
 	if s := p.packed; s != nil && (s.k.format == I4 || s.v.format == I4) {
-		w.fitLevels(p.packed)
+		w.levels.fit(s)
+	}
+	if p.parents != nil {
+		w.ancestors.fit(p)
 	}
 }
 
@@ -99,4 +104,18 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that
+// itself.
+func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
+	switch {
+	case c.together > 0:
+		return &w.prefix[i].chunk
+	case c.heads == 1:
+		return c // a copy would cost small calls a few per cent
+	}
+	*h = *c
+	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
+	return h
 }

@@ -41,7 +41,7 @@ func TestSpanOfBlocks(t *testing.T) {
 			}
 			if plan, s := p.firstSpan(t); s.blocks > 1 {
 				several++
-				if plan.plainScores() {
+				if plan.plain {
 					full++
 				}
 			}

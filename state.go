@@ -16,7 +16,7 @@ import (
 //     segments from the first key of the whole, at a multiple of a power of two that is at least
 //     its length: for example parts of 4 segments each, with a last one of up to 4;
 //   - all Updates have their scores in the same unit, see [State.Update], and are over values that
-//     are rotated, as those of a [Store] of I8 with ValuesInKeys are, or none is.
+//     are rotated, as those of a [Store] are in I4, and in I8 with ValuesInKeys, or none is.
 //
 // Otherwise it is the same sum in another order, with rounding errors of the same size. (And where
 // a sum overflows, or a score of −Inf meets a value that is NaN or infinite, it may be NaN in one
@@ -128,7 +128,7 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 // load copies the rows of a chunk out of a node.
 func (s *State) load(dst, node *state, p *plan, c *chunk) {
 	dst.overwrite = false // its outputs go on from what the node holds
-	for r := range c.allRows() {
+	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = node.m[row], node.l[row]
 		copy(dst.o[r*p.oStride:], node.o[row*s.d:][:s.d])
@@ -137,7 +137,7 @@ func (s *State) load(dst, node *state, p *plan, c *chunk) {
 
 // store copies the rows of a chunk into a node.
 func (s *State) store(node, src *state, p *plan, c *chunk) {
-	for r := range c.allRows() {
+	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
 		node.m[row], node.l[row] = src.m[r], src.l[r]
 		copy(node.o[row*s.d:][:s.d], src.o[r*p.oStride:])
@@ -198,7 +198,9 @@ func (s *State) mergeNodes(t *State) {
 	}
 	x := &s.tree
 	if last := len(x.shape) - 1; last >= 0 && len(nodes) > 0 {
-		x.close(s.rows(), s.d, &s.units) // the next keys are not its
+		x.shape[last].open = false // the next keys are not its
+		shape, merges := x.shape.settle()
+		x.merge(shape, merges, s.rows(), s.d, &s.units)
 	}
 	for i := range nodes {
 		if !s.units.equal(&t.units) {
@@ -206,7 +208,9 @@ func (s *State) mergeNodes(t *State) {
 		}
 		n := keys[i]
 		n.first, n.open = s.keys+n.first, n.open && s.keys%Segment == 0
-		x.add(n, nodes[i], s.rows(), s.d, &s.units)
+		shape, merges := x.shape.room()
+		x.merge(shape, merges, s.rows(), s.d, &s.units)
+		x.push(n, nodes[i], s.rows(), s.d, &s.units)
 	}
 	s.keys += t.keys
 }
@@ -253,10 +257,10 @@ func (s *State) finish(p *plan) {
 	for i := range p.chunks {
 		p.chunk(i, &c)
 		s.unitsOf(w, p, &c)
-		w.total.reset(c.allRows(), p.oStride)
+		w.total.reset(c.heads*c.rows, p.oStride)
 		for j := len(s.tree.rows) - 1; j >= 0; j-- {
 			s.load(&w.part, &s.tree.rows[j].state, p, &c)
-			w.part.merge(&w.total, c.allRows(), p.oStride, &w.units)
+			w.part.merge(&w.total, c.heads*c.rows, p.oStride, &w.units)
 			w.part, w.total = w.total, w.part
 		}
 		w.finish(p, &c)
@@ -268,7 +272,7 @@ func (s *State) finish(p *plan) {
 func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
 	w.units.all, w.units.own = p.unit, w.units.own[:0]
 	if len(s.units.own) > 0 {
-		for r := range c.allRows() {
+		for r := range c.heads * c.rows {
 			w.units.own = append(w.units.own, s.units.own[p.rowIndex(c, r)])
 		}
 	}

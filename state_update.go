@@ -59,7 +59,7 @@ func (s *State) add(p *plan) error {
 			for i := range p.chunks {
 				s.updateNode(w, p, node, i, lo, hi)
 			}
-			s.tree.fill(s.keys+hi, s.rows(), s.d, &s.units)
+			s.closeSegment(hi)
 			lo = hi
 		}
 		scratches.Put(w)
@@ -140,7 +140,9 @@ func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
 
 // initUpdate validates the arguments of an Update of a state but for its keys.
 func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
-	p.update = true
+	if p.update = true; p.parents != nil {
+		return fail(ErrOption, "Tree is set in an Update, want nil: its last keys are not known yet")
+	}
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}
@@ -191,10 +193,17 @@ func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
 	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
 }
 
+// closeSegment gives the node the keys of a call before hi, and merges what merges then.
+func (s *State) closeSegment(hi int) {
+	shape, merges := s.tree.shape.fill(s.keys + hi)
+	s.tree.merge(shape, merges, s.rows(), s.d, &s.units)
+}
+
 // openNode returns the node that takes the key at a position, the next one.
 func (s *State) openNode(position int) *state {
 	t := &s.tree
-	t.take(position, s.rows(), s.d, &s.units)
+	shape, merges := t.shape.take(position)
+	t.merge(shape, merges, s.rows(), s.d, &s.units)
 	if len(t.rows) < len(t.shape) {
 		t.rows = append(t.rows, s.newRows())
 		t.rows[len(t.rows)-1].reset(s.rows(), s.d)

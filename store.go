@@ -194,7 +194,7 @@ func (s *Sequence) PagesFor(n int) int {
 //
 // If the store has too few free pages, the error is [ErrCapacity], says how many are missing, and
 // nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
-// of I8, elements that are not finite are [ErrOption].
+// of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
 func (s *Sequence) Append(k, v Tensor) error {
 	if err := s.beginCall(); err != nil {
 		return err

@@ -457,8 +457,24 @@ func (p *storePlay) call() *storeCall {
 	if p.IntN(4) == 0 {
 		c.opt.Scale = []float32{-1, 0.3}[p.IntN(2)]
 	}
+	if p.IntN(4) == 0 {
+		c.growTrees(p.Rand)
+	}
 	c.opt.Integers = p.live[0].integers()
 	return c
+}
+
+// growTrees makes the call one of a tree for each sequence, if all have as many tokens.
+func (c *storeCall) growTrees(r *rand.Rand) {
+	tree := []int{}
+	for i, s := range c.of {
+		if c.lens[i] > s.length() {
+			return
+		}
+		tree = append(tree, randomTree(r, c.lens[i])...)
+	}
+	c.opt.growTree(r, 0, 0)
+	c.opt.Tree, c.opt.Slopes, c.opt.QueryLens = tree, nil, c.lens // slopes are not what a mask says
 }
 
 // attend compares a call over sequences with what each should give alone.
@@ -529,7 +545,10 @@ func (c *storeCall) alone(i, at int) *Options {
 			row[k] = k >= s.first && (opt.Mask.none() || opt.Mask.row(0, 0, at+j)[k])
 		}
 	}
-	opt.Mask = mask
+	if opt.Mask = mask; opt.Tree != nil {
+		opt.Tree = opt.Tree[at:][:n]
+		opt = opt.withoutTree(1, keys)
+	}
 	if keys == 0 {
 		opt.Mask, opt.Bias = Mask{}, Tensor{}
 	}

@@ -7,8 +7,8 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // after the other, with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
-	w.hintPanels(p, c, k)
 	d, stride, n := p.d, p.oStride, p.tileRows
+	w.queue.pointer = w.pointer
 	q := w.queries(p, c, row)
 	row += c.at
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
@@ -47,12 +47,21 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	row, masked := c.at+t.row, false
 	every := w.optionScores(p, c, b, t, at)
-	if every && !p.readsBits(c, b.equal) && !p.scaledValues() {
+	scaled := p.integers || p.packed != nil && p.packed.v.scaled
+	if every && !scaled && !w.typed {
 		w.layout.keys, w.layout.overwrite = Block, st.overwrite
 		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
 			w.floatValues(p, c, b), t.rows, p.oStride, &w.layout, p.c)
 	} else {
-		masked = w.weigh(p, c, st, b, t, at, every)
+		var visible []uint64
+		if !every {
+			visible = w.visible[at:]
+		}
+		var scales []float32
+		if scaled {
+			scales = w.valueScales(p, c, b)
+		}
+		masked = w.weigh(p, st, scales, visible, row, t.rows, at, t.lo, t.hi)
 		w.accumulate(p, c, st, b, t, at)
 	}
 	if masked {
@@ -60,24 +69,19 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at i
 	}
 }
 
-// weigh makes weights of the scores of a tile, with every if all rows see the whole block, and
-// multiplies them by the scales of values, if these have some. It reports whether some row has seen
-// no score above −Inf.
-func (w *scratch) weigh(p *plan, c *chunk, st *state, b *part, t *tile, at int,
-	every bool) (masked bool) {
-	s, row := w.s[at*Block:], c.at+t.row
-	m, l, alpha := st.m[row:], st.l[row:], w.alpha[at:]
-	scales := w.valueScales(p, c, b)
-	switch {
-	case p.integers:
-		return w.ints.weigh(s, m, l, alpha, scales, w.visibleTo(p, b, t, at), row, t.rows, every)
-	case every:
-		masked = softmax(s, m, l, alpha, t.rows, p.c)
-	default:
-		masked = softmaxMasked(s, m, l, alpha, w.visibleTo(p, b, t, at), t.rows, p.c)
+// weigh makes weights of the scores of keys lo to hi−1 of some rows, whose first one is row in the
+// state and at in w.s, and multiplies them by the scales of values, if these have some. A nil
+// visible means that rows see all keys of the block. It reports whether some row has seen no score
+// above −Inf.
+func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
+	row, rows, at, lo, hi int) (masked bool) {
+	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
+	if x := &w.ints; p.integers {
+		return softmaxInt8(x.weights, x.scales, s, m, l, alpha, x.factors[row:], scales, visible, rows)
 	}
+	masked = softmax(s, m, l, alpha, visible, rows, p.c)
 	if scales != nil {
-		scaleColumns(s[t.lo:], scales[t.lo:t.hi], t.rows, Block, t.hi-t.lo)
+		scaleColumns(s[lo:], scales[lo:hi], rows, Block, hi-lo)
 	}
 	return masked
 }
@@ -100,92 +104,88 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
 	p.findBlocks(c, s.first, places[:s.blocks])
-	w.layoutValues(p, c, true)
-	rows, stride, layout := c.rows, p.oStride, &w.layout
-	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*stride:]
-	layout.keys, layout.overwrite = Block, st.overwrite
-	full := w.fullTileOf(p, q, m, l, o, rows, rows)
-	var visible []uint64
+	b := part{hi: Block, equal: true}
+	w.values(p, c, &b) // as they are: for so few rows nothing is copied
+	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
+	direct := p.full && p.valueKind == kindPanels
+	var t fullTile
+	if direct {
+		t = w.fullTileOf(p, q, m, l, o, c.rows, c.rows)
+	}
 	for i, place := range places[:s.blocks] {
-		if i == s.blocks-1 && s.hi < Block {
-			layout.keys, visible = s.hi, w.firstKeys(rows, s.hi)
+		if b.place = place; i == s.blocks-1 {
+			b.hi = s.hi
 		}
-		block := p.packed.data[place:][:p.packed.block]
-		if p.packed.k.format == I4 {
-			w.lookUpKeys(p.packed, block)
-		}
-		keys, keyScales := w.readKeys(p.packed, block)
 		masked := false
-		switch p.keyKind {
-		case kindPanels:
-			k := elements[float32](keys)
-			w.hintPanels(p, c, k)
-			if p.full && visible == nil && p.valueKind == kindPanels {
-				v := elements[float32](block[len(keys):])
-				if operand.Reads(k, Block*p.d); c.rows <= p.values.pagedRows {
-					layout.pointer = operand.Address(v, 0)
-				}
-				layout.reads(v)
-				full.k, full.v = &k[0], &v[0]
-				if full.add(&q[0], &m[0], &l[0], &o[0], rows) {
-					clearMasked(m, o, rows, stride)
-				}
-				layout.overwrite = false
-				continue
+		if direct && b.hi == Block {
+			panelKind{}.keys(w, p, c, &b)
+			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
+			if operand.Reads(k, Block*p.d); c.rows <= p.values.pagedRows {
+				w.layout.pointer = operand.Address(v, 0)
 			}
-			scorePrefetch(w.s, q, k, rows, p.d, (layout.keys+panel-1)/panel, &w.queue)
-		case kindBits:
-			scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, layout.keys)
-		case kindIntegers:
-			w.ints.scores(p, w.s, c.at, keys, keyScales, rows, layout.keys)
-		}
-		values, valueScales := keys, keyScales
-		if p.valueKind != kindLatent {
-			if p.packed.v.format == I4 {
-				w.lookUpValues(p.packed, block)
-			}
-			values, valueScales = w.readValues(p.packed, block)
-		}
-		switch {
-		case p.integers:
-			masked = softmaxInt8(w.ints.weights, w.ints.scales, w.s, m, l, w.alpha, w.ints.factors[c.at:],
-				valueScales, visible, rows)
-		default:
-			if keyScales != nil {
-				scaleColumns(w.s, keyScales, rows, Block, layout.keys)
-			}
-			if visible == nil {
-				masked = softmax(w.s, m, l, w.alpha, rows, p.c)
-			} else {
-				masked = softmaxMasked(w.s, m, l, w.alpha, visible, rows, p.c)
-			}
-			if valueScales != nil {
-				scaleColumns(w.s, valueScales, rows, Block, layout.keys)
-			}
-		}
-		switch p.valueKind {
-		case kindPanels:
-			accumulate(o, w.s, elements[float32](values), w.alpha, rows, stride, Block, layout)
-		case kindBits:
-			accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, stride, Block, layout)
-		case kindIntegers:
-			accumulateInt8(o, integerRows{words: w.ints.weights}, values, w.alpha, w.ints.scales, rows,
-				stride, Block, 1, layout)
-		case kindLatent:
-			latentKind{}.accumulateFew(w, p, o, values, rows, layout.keys, layout.overwrite)
+			w.layout.reads(v)
+			w.queue.pointer, t.k, t.v = w.pointer, &k[0], &v[0]
+			masked = t.add(&q[0], &m[0], &l[0], &o[0], c.rows)
+		} else {
+			masked = w.addFewBlock(p, c, st, &b, q, o)
 		}
 		if masked {
-			clearMasked(m, o, rows, stride)
+			clearMasked(m, o, c.rows, p.oStride)
 		}
-		layout.overwrite = false
+		w.layout.overwrite = false
 	}
 }
 
-// firstKeys says that rows see the first n keys of a block.
-func (w *scratch) firstKeys(rows, n int) (visible []uint64) {
-	visible = w.visible[:rows]
-	for r := range visible {
-		visible[r] = lowBits(n)
+// addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read
+// it as it is kept, or it is the last one, of which there are fewer keys.
+func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []float32) (masked bool) {
+	var visible []uint64
+	if b.hi < Block {
+		visible = w.visible[:c.rows]
+		for r := range visible {
+			visible[r] = lowBits(b.hi)
+		}
 	}
-	return visible
+	rows, layout := c.rows, &w.layout
+	layout.keys = b.hi
+	block := p.packed.data[b.place:][:p.packed.block]
+	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
+	keyCodes, valueCodes := p.packed.k.format == I4, p.packed.v.format == I4
+	if keyCodes && rows > p.codeRows {
+		keys, keyCodes = w.levelKeys(p.packed, keys, b.place), false
+	}
+	values, valueScales := keys, keyScales
+	if p.valueKind != kindLatent {
+		values, valueScales = p.packed.v.split(block[p.packed.keyBytes:])
+	}
+	switch p.keyKind {
+	case kindPanels:
+		panelKind{}.keys(w, p, c, b)
+		w.queue.pointer = w.pointer
+		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
+		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
+	case kindBits:
+		scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, b.hi)
+		if keyScales != nil {
+			scaleColumns(w.s, keyScales, rows, Block, b.hi)
+		}
+	case kindIntegers:
+		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyCodes)
+	}
+	masked = w.weigh(p, st, valueScales, visible, c.at, rows, 0, 0, b.hi)
+	if p.valueKind != kindLatent && valueCodes && rows > p.codeRows {
+		values, valueCodes = w.levelValues(p.packed, values, b.place), false
+	}
+	switch p.valueKind {
+	case kindPanels:
+		accumulate(o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block, layout)
+	case kindBits:
+		accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
+	case kindIntegers:
+		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueCodes)
+	case kindLatent:
+		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.overwrite)
+	}
+	return masked
 }

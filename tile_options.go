@@ -8,7 +8,7 @@ import "math"
 // that a row sees have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
 	full = t.uniform && t.lo == 0 && t.hi == Block
-	if p.bias.Data != nil || !full && !b.looked {
+	if p.bias.Data != nil || !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
 	first := b.first
@@ -27,7 +27,12 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 	} else if p.natural && u != 1 {
 		w.scaleScores(u, t, at)
 	}
-	if p.slopes != nil {
+	switch {
+	case p.slopes == nil:
+		// none
+	case p.parents != nil:
+		w.addTreeSlopes(p, c, b, t, at)
+	default:
 		w.addSlopes(p, c, first, t, at)
 	}
 	return full && every == ^uint64(0)
@@ -123,12 +128,4 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		}
 		visible[r] = seen
 	}
-}
-
-// visibleTo is the keys that the rows of a tile see, which [scratch.optionScores] has found.
-func (w *scratch) visibleTo(p *plan, b *part, t *tile, at int) []uint64 {
-	if b != nil && b.looked && p.bias.Data == nil {
-		return w.seen[t.row:]
-	}
-	return w.visible[at:]
 }

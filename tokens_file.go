@@ -28,7 +28,7 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 	err = f.Write(h.append(buffer, tokensMagic), true)
 	for i := 0; i < c.blocks() && err == nil; i++ {
 		at, lo, hi := c.at(i)
-		err = c.packed.writePage(&f, buffer, c.heads(), c.packed.ring(at), lo, hi)
+		err = c.packed.writePage(&f, buffer, c.heads(), at/Block%c.packed.blocks, lo, hi)
 	}
 	runtime.KeepAlive(c) // and with it its memory
 	return f.N, errWriting(&f, err)
@@ -89,7 +89,7 @@ func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
 func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
 	for i := range file.blocks() {
 		at, lo, hi := file.at(i)
-		if err := c.packed.readPage(f, i, c.heads(), c.packed.ring(at), lo, hi); err != nil {
+		if err := c.packed.readPage(f, i, c.heads(), at/Block%c.packed.blocks, lo, hi); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (c *Cache) readBeside(f *frames.Reader, file ringSpan) error {
 	for i := range file.blocks() {
 		at, _, _ := file.at(i)
 		for h := range c.heads() {
-			copy(c.packed.at(h, c.packed.ring(at)), pages.Mapping().Bytes()[i*size+h*c.packed.block:])
+			copy(c.packed.at(h, at/Block%c.packed.blocks), pages.Mapping().Bytes()[i*size+h*c.packed.block:])
 		}
 	}
 	return nil

@@ -25,18 +25,6 @@ func (n *nodeKeys) regular() bool {
 	return n.keys%Segment == 0 && bits.OnesCount(uint(n.keys)) == 1 && n.first%n.keys == 0
 }
 
-// mergeable reports whether two nodes that follow each other merge: they are the halves of a larger
-// one, or none of the tree.
-func mergeable(a, b *nodeKeys) bool {
-	if b.open {
-		return false
-	}
-	if a.regular() || b.regular() {
-		return a.regular() && b.regular() && a.keys == b.keys && a.first%(2*a.keys) == 0
-	}
-	return true
-}
-
 // maxNodes is more nodes than the tree has, for states that were merged in other cuts.
 const maxNodes = 64
 
@@ -44,16 +32,25 @@ const maxNodes = 64
 // the tree at most one of each size.
 type nodeList []nodeKeys
 
-// take returns nodes of which the last one takes the key at a position, the next one. merges
-// reports that the last two nodes before it have merged, to make room.
-func (s nodeList) take(position int) (nodes nodeList, merges bool) {
+// take returns nodes of which the last one takes the key at a position, the next one, and how many
+// times the last two before it have merged, to make room.
+func (s nodeList) take(position int) (nodes nodeList, merges int) {
 	if last := len(s) - 1; last >= 0 && s[last].open {
-		return s, false
+		return s, 0
 	}
-	if merges = len(s) == maxNodes; merges {
-		s = s.mergeLast()
-	}
+	s, merges = s.room()
 	return append(s, nodeKeys{first: position, open: true}), merges
+}
+
+// room makes sure that there is room for one more node, and returns how many times the last two
+// have merged.
+func (s nodeList) room() (nodes nodeList, merges int) {
+	if len(s) < maxNodes {
+		return s, 0
+	}
+	last := len(s) - 1
+	s[last-1].keys += s[last].keys
+	return s[:last], 1
 }
 
 // fill gives the last node the keys before a position, and returns how many times the last two
@@ -64,28 +61,28 @@ func (s nodeList) fill(end int) (nodes nodeList, merges int) {
 	return s.settle()
 }
 
-// settle merges the last nodes as long as they are mergeable, and returns how many times. What is
-// left of the first node is empty: with that, it may be half of a larger one.
+// settle merges the last nodes as long as they are the halves of a larger one, or none of the tree,
+// and returns how many times. What is left of the first node is empty: with that, it may be half of
+// a larger one.
 func (s nodeList) settle() (nodes nodeList, merges int) {
 	for {
 		last := len(s) - 1
-		switch n := &s[last]; {
-		case last > 0 && mergeable(&s[last-1], n):
-			s = s.mergeLast()
-			merges++
-		case last == 0 && n.first > 0 && n.regular() && n.first%(2*n.keys) != 0:
+		n := &s[last]
+		if last == 0 {
+			if n.first == 0 || !n.regular() || n.first%(2*n.keys) == 0 {
+				return s, merges
+			}
 			n.first, n.keys = n.first-n.keys, 2*n.keys
-		default:
+			continue
+		}
+		left := &s[last-1]
+		if half := left.regular(); n.open || half != n.regular() ||
+			half && (left.keys != n.keys || left.first%(2*left.keys) != 0) {
 			return s, merges
 		}
+		left.keys += n.keys
+		s, merges = s[:last], merges+1
 	}
-}
-
-// mergeLast merges the last two nodes.
-func (s nodeList) mergeLast() nodeList {
-	last := len(s) - 1
-	s[last-1].keys += s[last].keys
-	return s[:last]
 }
 
 // peak is the largest number of nodes during steps that take keys [from, to), segment by segment.
@@ -161,71 +158,24 @@ func (t *tree) reset() {
 	t.shape, t.rows = t.shape[:0], t.rows[:0]
 }
 
-// push adds a node with a state of its keys, which follow those before, and returns the memory of
-// another one in its place.
-func (t *tree) push(position, end int, st state, rows, stride int, u *units) state {
-	t.take(position, rows, stride, u)
-	if last := len(t.spare) - 1; last >= 0 {
-		t.rows = append(t.rows, t.spare[last])
-		t.spare = t.spare[:last]
-	} else {
-		t.rows = append(t.rows, nodeRows{})
-	}
-	x := &t.rows[len(t.rows)-1].state
-	*x, st = st, *x
-	t.fill(end, rows, stride, u)
-	return st
+// push adds a node with its rows, whose keys follow those before, and merges what merges then.
+func (t *tree) push(n nodeKeys, x nodeRows, rows, stride int, u *units) {
+	t.rows = append(t.rows, x)
+	shape, merges := append(t.shape, n).settle()
+	t.merge(shape, merges, rows, stride, u)
 }
 
-// take makes sure that the last node takes the key at a position, the next one.
-func (t *tree) take(position, rows, stride int, u *units) {
-	var merges bool
-	if t.shape, merges = t.shape.take(position); merges {
-		t.mergeRows(rows, stride, u)
-	}
-}
-
-// fill gives the last node the keys before a position, and merges what merges then.
-func (t *tree) fill(end, rows, stride int, u *units) {
-	var merges int
-	t.shape, merges = t.shape.fill(end)
+// merge gives the tree a shape in which the last two nodes have merged some times, and merges their
+// rows.
+func (t *tree) merge(shape nodeList, merges, rows, stride int, u *units) {
+	t.shape = shape
 	for range merges {
-		t.mergeRows(rows, stride, u)
+		last := len(t.rows) - 1
+		t.rows[last-1].merge(&t.rows[last].state, rows, stride, u)
+		t.spare = append(t.spare, t.rows[last])
+		t.rows[last] = nodeRows{}
+		t.rows = t.rows[:last]
 	}
-}
-
-// close says that the last node takes no more keys.
-func (t *tree) close(rows, stride int, u *units) {
-	t.shape[len(t.shape)-1].open = false
-	t.settle(rows, stride, u)
-}
-
-// add adds a node with its rows.
-func (t *tree) add(n nodeKeys, x nodeRows, rows, stride int, u *units) {
-	if len(t.shape) == maxNodes {
-		t.shape = t.shape.mergeLast()
-		t.mergeRows(rows, stride, u)
-	}
-	t.shape, t.rows = append(t.shape, n), append(t.rows, x)
-	t.settle(rows, stride, u)
-}
-
-// settle merges what is mergeable.
-func (t *tree) settle(rows, stride int, u *units) {
-	var merges int
-	t.shape, merges = t.shape.settle()
-	for range merges {
-		t.mergeRows(rows, stride, u)
-	}
-}
-
-// mergeRows merges the rows of the last two nodes, which are one in the shape.
-func (t *tree) mergeRows(rows, stride int, u *units) {
-	last := len(t.rows) - 1
-	t.rows[last-1].merge(&t.rows[last].state, rows, stride, u)
-	t.spare = append(t.spare, t.rows[last])
-	t.rows[last] = nodeRows{}
-	t.rows = t.rows[:last]
 }
 
 // units is in which units the scores and maxima of rows are: in one for all, or where products are
@@ -235,19 +185,13 @@ type units struct {
 	own []float32 // of each row; empty if all are in one
 }
 
-// of is the unit of a row.
-func (u *units) of(row int) float32 {
-	if len(u.own) > 0 {
-		return u.own[row]
+// of is the unit of a row, and the factor of its powers of 2: the unit times log₂e, finite as the
+// unit is.
+func (u *units) of(row int) (unit, factor float32) {
+	if unit = u.all; len(u.own) > 0 {
+		unit = u.own[row]
 	}
-	return u.all
-}
-
-// factor is the factor of a row's powers of 2: its unit times log₂e, finite as the unit is.
-func (u *units) factor(row int) float32 { return factorOf(u.of(row)) }
-
-func factorOf(unit float32) float32 {
-	return float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
+	return unit, float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
 }
 
 // equal reports whether rows are in the same units.
@@ -265,7 +209,8 @@ func (s *state) merge(t *state, rows, stride int, u *units) {
 	}
 	for r := 0; r < rows; r += together {
 		n := min(together, rows-r)
-		mergeSums(s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], u.factor(r))
+		_, c := u.of(r)
+		mergeSums(s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], c)
 		for i := range n {
 			merge(s.o[(r+i)*stride:], t.o[(r+i)*stride:][:stride], x[i], y[i])
 		}
@@ -276,7 +221,7 @@ func (s *state) merge(t *state, rows, stride int, u *units) {
 // become the largest number, so that what their rows have seen still counts.
 func (s *state) toNatural(rows int, u *units) {
 	for r, m := range s.m[:rows] {
-		if unit := u.of(r); unit != 1 && m != negInf {
+		if unit, _ := u.of(r); unit != 1 && m != negInf {
 			s.m[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
 		}
 	}

@@ -28,15 +28,16 @@ var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	return bufferOptions{mask: o.Mask, blocked: o.Blocks, bias: o.Bias, weights: o.Weights,
-		slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, queryLens: o.QueryLens, keyLens: o.KeyLens}
+	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, bias: o.Bias,
+		weights: o.Weights, slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, parents: o.Tree,
+		queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
 
 // init validates the arguments of a call over views. On an error nothing was written.
 func (p *plan) init(opt *Options) error {
 	k, v := &p.k, &p.v
 	p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
-	if p.quickValid(k.B, opt) {
+	if p.quickValid(k.B) {
 		return p.initScalars(opt)
 	}
 	if err := p.initKeys(); err != nil {
@@ -50,7 +51,7 @@ func (p *plan) init(opt *Options) error {
 func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
 	p.packed, p.unrotate = s, s.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
-	if p.quickValid(batch, opt) {
+	if p.quickValid(batch) {
 		return p.initScalars(opt)
 	}
 	return p.initCall(batch, opt)
@@ -134,6 +135,11 @@ func (p *plan) initOptions(opt *Options) error {
 	if err := p.initLengths(); err != nil {
 		return err
 	}
+	if p.parents != nil {
+		if err := p.initTree(); err != nil {
+			return err
+		}
+	}
 	if err := p.initPairs(opt); err != nil {
 		return err
 	}
@@ -211,7 +217,7 @@ func (p *plan) initScalars(opt *Options) error {
 		opt = &noOptions
 	}
 	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
-	p.left, p.right = opt.Window.reach()
+	p.left, p.right = min(opt.Window.Left, 2*maxLength+1)-1, min(opt.Window.Right, 2*maxLength+1)-1
 	if p.integers = opt.Integers; p.integers {
 		if err := p.checkIntegers(); err != nil {
 			return err
@@ -326,77 +332,80 @@ func lengthIs(n, a, b, c int) bool {
 // quickValid reports that a call's views are such that none of the thorough checks could object,
 // and that no option refers to further memory. Most calls are like that, and a small call would
 // take longer to check than to compute. Any doubt is an answer of no.
-func (p *plan) quickValid(batch int, opt *Options) bool {
+func (p *plan) quickValid(batch int) bool {
 	dst, q, k, v := &p.dst, &p.q, &p.k, &p.v
-	views := p.packed == nil
-	if views && !(k.compact() && v.compact() && v.B == k.B && v.H == k.H && v.L == k.L) {
+	var kEnd, vEnd int
+	if p.given {
 		return false
 	}
-	if !opt.onlyScalars() || !dst.compact() || !q.compact() ||
-		q.B != batch || q.D != p.d || q.H%p.kvHeads != 0 ||
-		dst.B != q.B || dst.H != q.H || dst.L != q.L || dst.D != p.dv ||
-		!dst.nested() || !apart(dst, q) || views && !(apart(dst, k) && apart(dst, v)) {
+	if p.packed == nil {
+		kEnd, vEnd = k.compact(), v.compact()
+		if kEnd == 0 || vEnd == 0 || v.B != k.B || v.H != k.H || v.L != k.L {
+			return false
+		}
+	}
+	end, qEnd := dst.compact(), q.compact()
+	if end == 0 || qEnd == 0 || q.B != batch || q.D != p.d || q.H%p.kvHeads != 0 ||
+		dst.B != q.B || dst.H != q.H || dst.L != q.L || dst.D != p.dv || !apart(dst, q, end, qEnd) ||
+		p.packed == nil && !(apart(dst, k, end, kEnd) && apart(dst, v, end, vEnd)) {
 		return false
 	}
 	p.batch, p.heads, p.group, p.lq = q.B, q.H, q.H/p.kvHeads, q.L
 	return true
 }
 
-// apart reports that one view's memory ends before the other's begins, or the
-// other way round.
-func apart(a, b *Tensor) bool {
+// apart reports that the memory of one view, which begins with its first element and has some, ends
+// before that of another begins, or begins after it.
+func apart(a, b *Tensor, aEnd, bEnd int) bool {
 	const size = unsafe.Sizeof(a.Data[0])
 	aBegin, bBegin := uintptr(unsafe.Pointer(&a.Data[0])), uintptr(unsafe.Pointer(&b.Data[0]))
-	return aBegin+uintptr(a.end())*size <= bBegin || bBegin+uintptr(b.end())*size <= aBegin
+	return aBegin+uintptr(aEnd)*size <= bBegin || bBegin+uintptr(bEnd)*size <= aBegin
 }
 
 // onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
 	return o == nil || o.Mask.none() && o.Blocks.none() && o.Bias.none() && o.Weights.none() &&
-		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.QueryLens == nil && o.KeyLens == nil
+		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil && o.QueryLens == nil &&
+		o.KeyLens == nil
 }
 
-// compact reports that a view has elements of which none repeats, that nothing in its size
-// overflows, and that its buffer is long enough. Then its strides are explicit.
-func (v *View[T]) compact() bool {
+// compact is the index after the last element of a view to which no check could object, of which
+// none repeats: positions, heads and batches follow each other without touching, in this order or
+// with heads inside positions, nothing in its size overflows, and its buffer is long enough. Then
+// its strides are explicit. For any other view it is 0.
+func (v *View[T]) compact() (end int) {
 	if bits.UintSize < 64 || v.B <= 0 || v.H <= 0 || v.L <= 0 || v.D <= 0 ||
 		uint(v.B|v.H|v.L|v.D) >= maxLength {
-		return false
+		return 0
 	}
 	if v.SB|v.SH|v.SL == 0 {
-		return v.compactContiguous()
+		head := v.L * v.D
+		batch := v.H * head
+		if uint64(head)>>32 != 0 || uint64(batch)>>32 != 0 || v.B*batch > len(v.Data) {
+			return 0
+		}
+		v.SB, v.SH, v.SL = batch, head, v.D
+		return v.B * batch
 	}
-	return uint64(v.SB|v.SH|v.SL)>>32 == 0 && v.end() <= len(v.Data) &&
-		(v.SB != 0 || v.B == 1) && (v.SH != 0 || v.H == 1) && (v.SL != 0 || v.L == 1)
-}
-
-// compactContiguous is compact for a view without strides.
-func (v *View[T]) compactContiguous() bool {
-	sb, sh, sl := v.explicit()
-	if uint64(sh)>>32 != 0 || uint64(sb)>>32 != 0 || v.B*sb > len(v.Data) {
-		return false
+	if uint64(v.SB|v.SH|v.SL)>>32 != 0 {
+		return 0
 	}
-	v.SB, v.SH, v.SL = sb, sh, sl
-	return true
-}
-
-// end is the index after the last element.
-func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
-
-// nested reports that positions, heads and batches follow each other without touching, in this
-// order or with heads inside positions. Where a dimension is 1, its stride does not matter.
-func (v *View[T]) nested() bool {
-	batch := (v.H-1)*v.SH + (v.L-1)*v.SL + v.D // from the first element of one to its last
-	if v.B > 1 && v.SB < batch {
-		return false
-	}
-	switch {
+	heads, positions := (v.H-1)*v.SH, (v.L-1)*v.SL // from the first to the last one
+	batch := heads + positions + v.D
+	end = (v.B-1)*v.SB + batch
+	apart := v.B == 1 || v.SB >= batch
+	switch { // where a dimension is 1, its stride does not matter
 	case v.L == 1:
-		return v.H == 1 || v.SH >= v.D
+		apart = apart && (v.H == 1 || v.SH >= v.D)
 	case v.H == 1:
-		return v.SL >= v.D
+		apart = apart && v.SL >= v.D
 	case v.SL >= v.SH: // heads inside positions
-		return v.SH >= v.D && v.SL >= (v.H-1)*v.SH+v.D
+		apart = apart && v.SH >= v.D && v.SL >= heads+v.D
+	default:
+		apart = apart && v.SL >= v.D && v.SH >= positions+v.D
 	}
-	return v.SL >= v.D && v.SH >= (v.L-1)*v.SL+v.D
+	if !apart || end > len(v.Data) {
+		return 0
+	}
+	return end
 }

@@ -450,7 +450,7 @@ func TestQuickValidIsValid(t *testing.T) {
 		k, v := view(wrong(b), kvh, lk, wrong(d)), view(b, wrong(kvh), wrong(lk), dv)
 		p := newPlan(dst, q, k, v, nil)
 		p.kvHeads, p.lk, p.d, p.dv = k.H, k.L, k.D, v.D
-		if !p.quickValid(k.B, nil) {
+		if !p.quickValid(k.B) {
 			continue
 		}
 		accepted++
@@ -482,7 +482,7 @@ func TestQuickValidKnowsAllOptions(t *testing.T) {
 		"Scale": float32(0.3), "Causal": TopLeft, "Offset": 2, "Window": Window{2, 3},
 		"Softcap": float32(5), "Mask": Mask{B: 1}, "Blocks": Mask{B: 1}, "Bias": Tensor{B: 1},
 		"Slopes": []float32{1}, "Sinks": []float32{1}, "QueryLens": []int{1}, "KeyLens": []int{1},
-		"LSE":     []float32{1},
+		"LSE": []float32{1}, "Tree": []int{-1, 0},
 		"Weights": Tensor{B: 1}, "Integers": true,
 	}
 	dst, q, k, v := zeros(1, 1, 2, 8), zeros(1, 1, 2, 8), zeros(1, 1, 3, 8), zeros(1, 1, 3, 8)

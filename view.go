@@ -120,6 +120,9 @@ func (v View[T]) Row(b, h, i int) []T {
 // offset returns the index in Data of element (b, h, i, 0).
 func (v *View[T]) offset(b, h, i int) int { return b*v.SB + h*v.SH + i*v.SL }
 
+// end is the index after the last element.
+func (v *View[T]) end() int { return (v.B-1)*v.SB + (v.H-1)*v.SH + (v.L-1)*v.SL + v.D }
+
 // row returns row (b, h, i), D elements long.
 func (v *View[T]) row(b, h, i int) []T {
 	at := v.offset(b, h, i)
@@ -161,6 +164,9 @@ func product(factors ...int) (n int, ok bool) {
 
 // roundUp is the next multiple of to.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// parts is the number of parts of at most some elements.
+func parts(n, of int) int { return (n + of - 1) / of }
 
 // lowBits has bits 0 to n−1 set.
 func lowBits(n int) uint64 { return 1<<n - 1 }

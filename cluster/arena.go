@@ -37,7 +37,7 @@ const slabBytes = 16 << 20
 // storeConfig is the configuration of a store for a shape, of no pages yet.
 func (s *shape) storeConfig() attn.StoreConfig {
 	return attn.StoreConfig{KVHeads: s.kvHeads, HeadDim: s.headDim, ValueDim: s.valueDim,
-		Format: s.format, ValuesInKeys: s.valuesInKeys}
+		Format: s.format, ValueFormat: s.valueFormat, ValuesInKeys: s.valuesInKeys}
 }
 
 // newRun returns a run in a slab that has enough free pages; if none has, in the one
@@ -96,18 +96,12 @@ func (a *arena) newSlab(c attn.StoreConfig) (*slab, error) {
 
 // pageBytes is about what a page takes: scales and padding come on top.
 func pageBytes(c *attn.StoreConfig) int64 {
-	size := int64(4)
-	switch c.Format {
-	case attn.F16, attn.BF16:
-		size = 2
-	case attn.I8:
-		size = 1
-	}
-	dims := c.HeadDim
+	bits := [...]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 8, attn.I4: 4}
+	token := int64(c.HeadDim) * bits[c.Format]
 	if !c.ValuesInKeys {
-		dims += c.ValueDim
+		token += int64(c.ValueDim) * bits[c.ValueFormat]
 	}
-	return int64(c.KVHeads) * attn.Block * int64(dims) * size
+	return int64(c.KVHeads) * attn.Block / 8 * token
 }
 
 // free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.

@@ -13,19 +13,25 @@ import (
 
 var bottomRight = attn.Options{Causal: attn.BottomRight}
 
+// formatPair is the formats of keys and of values, 0 where they are the same.
+type formatPair struct{ keys, values attn.Format }
+
+var formats = []formatPair{{attn.F32, 0}, {attn.F16, 0}, {attn.BF16, 0}, {attn.I8, 0}, {attn.I4, 0},
+	{attn.I8, attn.I4}}
+
 // The bits are those of one machine, whatever the number of workers, the format and the arithmetic.
 func TestSameBits(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 8} {
-		for _, format := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
+		for _, format := range formats {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				b := newBench(t, workers, quick)
-				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24, Format: format},
-					4)
+				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
+					Format: format.keys, ValueFormat: format.values}, 4)
 				for _, n := range []int{1, 63, 1500, 900, 1, 2000, 7} {
 					x.append(n)
 					x.attend(0, 1, bottomRight)
 					x.attend(1, 5, bottomRight)
-					if format == attn.I8 {
+					if format.keys >= attn.I8 {
 						x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Integers: true})
 						x.attend(1, 5, attn.Options{Causal: attn.BottomRight, Integers: true})
 					}
@@ -38,7 +44,7 @@ func TestSameBits(t *testing.T) {
 // Values that are part of keys are kept once and merge with the same bits, those that are rotated
 // too, and where a window hides the first parts.
 func TestValuesInKeys(t *testing.T) {
-	for _, format := range []attn.Format{attn.F32, attn.BF16, attn.I8} {
+	for _, format := range []attn.Format{attn.F32, attn.BF16, attn.I8, attn.I4} {
 		b := newBench(t, 3, quick)
 		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 48, ValueDim: 32, Format: format,
 			ValuesInKeys: true}, 8)
@@ -48,7 +54,7 @@ func TestValuesInKeys(t *testing.T) {
 			for _, opt := range []attn.Options{bottomRight, window} {
 				x.attend(0, 1, opt)
 				x.attend(0, 3, opt)
-				opt.Integers = format == attn.I8
+				opt.Integers = format >= attn.I8
 				x.attend(0, 2, opt)
 			}
 			b.kill(fmt.Sprint("w", i))
@@ -71,14 +77,15 @@ func TestValuesInKeys(t *testing.T) {
 // tokens are lost, which is an error and no wrong bit, and the next sequence goes on.
 func TestSameBitsWithKills(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 8} {
-		for _, format := range []attn.Format{attn.F32, attn.F16, attn.I8} {
+		for _, format := range []formatPair{{attn.F32, 0}, {attn.F16, 0}, {attn.I8, 0},
+			{attn.I8, attn.I4}} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				t.Parallel()
 				c := quick // but nobody is given up only because the machine has much to do
 				c.Patience, c.Gone = time.Second, 2*time.Second
 				b := newBench(t, workers, c)
-				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24, Format: format},
-					4)
+				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
+					Format: format.keys, ValueFormat: format.values}, 4)
 				x.append(3000)
 				if workers == 1 {
 					x.loseAll()
@@ -112,7 +119,7 @@ func (t *twin) attendBoth() {
 	opt := bottomRight
 	t.attend(0, 1, opt)
 	t.attend(1, 3, opt)
-	if opt.Integers = t.config.Format == attn.I8; opt.Integers {
+	if opt.Integers = t.config.Format >= attn.I8; opt.Integers {
 		t.attend(0, 1, opt)
 		t.attend(1, 3, opt)
 	}

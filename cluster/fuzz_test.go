@@ -18,7 +18,7 @@ func samples() [][]byte {
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
 	return [][]byte{
-		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32,
+		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
 			false}}).encode(id),
 		(&appendRequest{copy: 1, tokens: 2, k: make([]float32, 4), v: make([]float32, 4)}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,

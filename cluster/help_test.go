@@ -146,7 +146,8 @@ func (b *bench) twin(c SequenceConfig, heads int) *twin {
 	t := &twin{bench: b, config: c, heads: heads, far: far}
 	for range c.Layers {
 		store, err := attn.NewStore(attn.StoreConfig{KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-			ValueDim: c.ValueDim, Pages: 512, Format: c.Format, ValuesInKeys: c.ValuesInKeys})
+			ValueDim: c.ValueDim, Pages: 512, Format: c.Format, ValueFormat: c.ValueFormat,
+			ValuesInKeys: c.ValuesInKeys})
 		must(b, err)
 		b.Cleanup(func() { _ = store.Close() })
 		t.near = append(t.near, store.NewSequence())

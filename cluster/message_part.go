@@ -13,7 +13,7 @@ import (
 // shape is what the keys and values of a sequence look like.
 type shape struct {
 	layers, kvHeads, headDim, valueDim int
-	format                             attn.Format
+	format, valueFormat                attn.Format
 	valuesInKeys                       bool
 }
 
@@ -27,20 +27,44 @@ func (s *shape) values() int {
 }
 
 // rotatesOutputs reports whether states have sums of rotated values.
-func (s *shape) rotatesOutputs() bool { return s.valuesInKeys && s.format == attn.I8 }
+func (s *shape) rotatesOutputs() bool {
+	return s.valueFormat == attn.I4 || s.valuesInKeys && s.valueFormat == attn.I8
+}
+
+// integers reports whether keys and values are integers, which Integers multiplies.
+func (s *shape) integers() bool {
+	return min(s.format, s.valueFormat) >= attn.I8
+}
+
+// checkFormats makes sure that stores take the formats. The fields are those of a struct.
+func (s *shape) checkFormats(of string) error {
+	switch {
+	case s.format < attn.F32 || s.format > attn.I4:
+		return fail(attn.ErrOption, "%sFormat is %v, want F32, F16, BF16, I8 or I4", of, s.format)
+	case s.valueFormat < attn.F32 || s.valueFormat > attn.I4 ||
+		s.valueFormat == attn.F32 && s.format != attn.F32:
+		return fail(attn.ErrOption, "%sValueFormat is %v, want F16, BF16, I8, I4, or that of keys, %v", of,
+			s.valueFormat, s.format)
+	case s.valuesInKeys && s.valueFormat != s.format:
+		return fail(attn.ErrOption, "%sValueFormat is %v with ValuesInKeys, want that of keys, %v", of,
+			s.valueFormat, s.format)
+	}
+	return nil
+}
 
 func (e *encoder) shape(s *shape) {
 	for _, n := range []int{s.layers, s.kvHeads, s.headDim, s.valueDim} {
 		e.u32(uint32(n))
 	}
 	e.u8(uint8(s.format))
+	e.u8(uint8(s.valueFormat))
 	e.flag(s.valuesInKeys)
 }
 
 func (d *decoder) shape() (s shape) {
 	s.layers, s.kvHeads = d.size("layers"), d.size("KVHeads")
 	s.headDim, s.valueDim = d.size("HeadDim"), d.size("ValueDim")
-	s.format = attn.Format(d.u8())
+	s.format, s.valueFormat = attn.Format(d.u8()), attn.Format(d.u8())
 	s.valuesInKeys = d.flag()
 	return s
 }

@@ -41,7 +41,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	create := func(change func(*createRequest)) []byte {
 		r := createRequest{copy: 1, tokens: 1024, lease: 1000,
-			shape: shape{2, 1, 4, 4, attn.F32, false}}
+			shape: shape{2, 1, 4, 4, attn.F32, attn.F32, false}}
 		change(&r)
 		return r.encode(id)
 	}
@@ -58,7 +58,7 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 036d4361: version 3"}},
+			refusal{ErrProtocol, "want 046d4361: version 4"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
@@ -70,7 +70,14 @@ func TestRefusedRequests(t *testing.T) {
 			r.shape.valuesInKeys, r.shape.valueDim = true, 5
 		}), refusal{attn.ErrShape, "want at most HeadDim, 4"}},
 		"a format": {create(func(r *createRequest) { r.shape.format = 9 }),
-			refusal{attn.ErrOption, "want F32, F16, BF16 or I8"}},
+			refusal{attn.ErrOption, "want F32, F16, BF16, I8 or I4"}},
+		"a value's format": {create(func(r *createRequest) { r.shape.valueFormat = 5 }),
+			refusal{attn.ErrOption, "ValueFormat is Format(5)"}},
+		"values of more bits": {create(func(r *createRequest) { r.shape.format = attn.I8 }),
+			refusal{attn.ErrOption, "ValueFormat is F32, want F16"}},
+		"values in keys of another format": {create(func(r *createRequest) {
+			r.shape.valuesInKeys, r.shape.format, r.shape.valueFormat = true, attn.I8, attn.I4
+		}), refusal{attn.ErrOption, "ValueFormat is I4 with ValuesInKeys"}},
 		"a page above all memory": {create(func(r *createRequest) { r.shape.headDim = 1 << 16 }),
 			refusal{attn.ErrCapacity, "more than the 1048576 bytes"}},
 		"a size above sizes": {create(func(r *createRequest) { r.tokens = 1 << 29 }),
@@ -234,7 +241,9 @@ func TestRefusedArguments(t *testing.T) {
 		"Layers": {SequenceConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1},
 			refusal{attn.ErrShape, "sizes of 1"}},
 		"Format": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, Format: 9},
-			refusal{attn.ErrOption, "want F32, F16, BF16 or I8"}},
+			refusal{attn.ErrOption, "want F32, F16, BF16, I8 or I4"}},
+		"ValueFormat": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, ValueFormat: -1},
+			refusal{attn.ErrOption, "SequenceConfig.ValueFormat is Format(-1), want F16"}},
 	} {
 		_, err := b.client.NewSequence(x.config)
 		x.check(t, name, err)
@@ -368,7 +377,7 @@ func TestBeginning(t *testing.T) {
 			return d
 		}
 		ask((&createRequest{tokens: 2048, lease: 60000,
-			shape: shape{1, 1, 8, 8, format, false}}).encode(clientID{}))
+			shape: shape{1, 1, 8, 8, format, format, false}}).encode(clientID{}))
 		b := &bench{TB: t, rand: rand.New(rand.NewPCG(1, 2))}
 		k, v, q := b.tensor(1, 1500, 8), b.tensor(1, 1500, 8), b.tensor(2, 3, 8)
 		ask((&appendRequest{tokens: 1500, k: k.Data, v: v.Data}).encode(clientID{}))

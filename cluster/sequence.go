@@ -15,6 +15,8 @@ type SequenceConfig struct {
 	HeadDim  int
 	ValueDim int
 	Format   attn.Format // in which workers keep tokens
+	// ValueFormat is that of values, of keys only Format then. 0 is Format.
+	ValueFormat attn.Format
 	// ValuesInKeys keeps keys only, whose first ValueDim ≤ HeadDim channels are values, as
 	// attn.StoreConfig does. Append takes the zero Tensor for v.
 	ValuesInKeys bool
@@ -65,16 +67,18 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 		max(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) > 1<<16 {
 		return nil, fail(attn.ErrShape, "SequenceConfig is %+v, want sizes of 1 to 65536", s)
 	}
-	if s.Format < attn.F32 || s.Format > attn.I8 {
-		return nil, fail(attn.ErrOption, "SequenceConfig.Format is %v, want F32, F16, BF16 or I8",
-			s.Format)
+	h := shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValueFormat, s.ValuesInKeys}
+	if h.valueFormat == 0 {
+		h.valueFormat = h.format
+	}
+	if err := h.checkFormats("SequenceConfig."); err != nil {
+		return nil, err
 	}
 	if s.ValuesInKeys && s.ValueDim > s.HeadDim {
 		return nil, fail(attn.ErrShape, "SequenceConfig.ValueDim is %d with ValuesInKeys, want at most "+
 			"HeadDim, %d", s.ValueDim, s.HeadDim)
 	}
-	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment,
-		shape:   shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValuesInKeys},
+	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment, shape: h,
 		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
 		change: newGate(), mended: newGate(), grow: newGate()}
 	for range s.Layers {

@@ -1,11 +1,37 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"reflect"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// obeyed are the options that mean what they mean on one machine, or that have an error of their
+// own. Any other that is set is refused, also one that attn learns later.
+var obeyed = map[string]bool{
+	"Scale": true, "Causal": true, "Offset": true, "Window": true, "Softcap": true, "Mask": true,
+	"Blocks": true, "Bias": true, "Slopes": true, "Sinks": true, "QueryLens": true, "KeyLens": true,
+	"LSE": true, "Weights": true, "Integers": true,
+}
+
+// refused is the name of an option that is set and not obeyed, if there is one.
+func refused(o *attn.Options) (name string, is bool) {
+	v := reflect.ValueOf(o).Elem()
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; !obeyed[name] && !v.Field(i).IsZero() {
+			return name, true
+		}
+	}
+	return "", false
+}
 
 // checkOptions makes sure that the options can travel, and mean on workers what they mean here. The
 // others are checked with the queries.
 func (c *attendCall) checkOptions() error {
 	o := c.opt
+	if name, is := refused(o); is {
+		return fail(attn.ErrOption, "%s is set, want its zero value: it does not travel", name)
+	}
 	switch {
 	case o.KeyLens != nil:
 		return fail(attn.ErrUnsupported, "KeyLens is set, want nil: a sequence knows its length")
@@ -13,8 +39,9 @@ func (c *attendCall) checkOptions() error {
 		return fail(attn.ErrUnsupported, "QueryLens is set, want nil and q of as many rows")
 	case !none(&o.Weights):
 		return fail(attn.ErrUnsupported, "Weights is set, want the zero View: weights do not travel")
-	case o.Integers && c.shape.format != attn.I8:
-		return fail(attn.ErrOption, "Integers is set over a sequence of %v, want I8", c.shape.format)
+	case o.Integers && !c.shape.integers():
+		return fail(attn.ErrOption, "Integers is set over keys in %v and values in %v, want I8 or I4",
+			c.shape.format, c.shape.valueFormat)
 	case o.Causal < attn.Full || o.Causal > attn.BottomRight:
 		return fail(attn.ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", o.Causal)
 	case o.Causal == attn.BottomRight && o.Offset != 0:

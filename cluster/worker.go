@@ -289,13 +289,11 @@ func (w *Worker) checkShape(r *createRequest) error {
 	case s.valuesInKeys && s.valueDim > s.headDim:
 		return fail(attn.ErrShape, "ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
 			s.valueDim, s.headDim)
-	case s.format < attn.F32 || s.format > attn.I8:
-		return fail(attn.ErrOption, "Format is %v, want F32, F16, BF16 or I8", s.format)
 	case int64(s.kvHeads)*int64(s.headDim+s.values())*attn.Block > w.config.Memory:
 		return fail(attn.ErrCapacity, "a page of %d heads of %d and %d is more than the %d bytes that "+
 			"there are", s.kvHeads, s.headDim, s.values(), w.config.Memory)
 	}
-	return nil
+	return s.checkFormats("")
 }
 
 func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {

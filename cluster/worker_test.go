@@ -66,7 +66,7 @@ func (l *loop) Close() error { return nil }
 func lifeOfACopy(id clientID, n uint64) [][]byte {
 	return [][]byte{
 		(&createRequest{copy: n, sequence: n / 3, tokens: 1024, lease: 60000,
-			shape: shape{1, 1, 4, 4, attn.F32, false}}).encode(id),
+			shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(id),
 		(&appendRequest{copy: n, tokens: 2, k: make([]float32, 8), v: make([]float32, 8)}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
 			parts: []attendPart{{copy: n, keys: 2}}}).encode(id),
@@ -85,7 +85,7 @@ func TestCounts(t *testing.T) {
 	for range 5000 {
 		id, n := clientID{byte(random.IntN(3))}, uint64(random.IntN(60))
 		request := (&createRequest{copy: n, sequence: n % 17, tokens: 1024, lease: 60000,
-			shape: shape{1 + int(n%2), 1, 4, 4, attn.F32, false}}).encode(id)
+			shape: shape{1 + int(n%2), 1, 4, 4, attn.F32, attn.F32, false}}).encode(id)
 		switch random.IntN(40) {
 		case 0:
 			w.drop(id)
@@ -147,7 +147,7 @@ func createMany(t testing.TB, copies int) {
 	defer w.Close()
 	for n := range uint64(copies) {
 		reply, err := l.Call(context.Background(), "w", (&createRequest{copy: n, sequence: n % 4096,
-			tokens: 1024, lease: 60000, shape: shape{1, 1, 4, 4, attn.F32, false}}).encode(clientID{1}))
+			tokens: 1024, lease: 60000, shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(clientID{1}))
 		must(t, err)
 		_, err = decodeReply("w", reply)
 		must(t, err)

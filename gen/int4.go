@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -16,10 +17,109 @@ func int4Kernels() {
 	encodeKernel()
 	lookUpKernel("lookUpSIMD", YMM, vector)
 	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
+	int4Kernel("scoreInt4SIMD", int4AVX2, scoreInt8)
+	int4Kernel("accumulateInt4SIMD", int4AVX2, accumulateInt8)
+	int4Kernel("scoreInt4VNNIAVX512", int4VNNI, scoreInt8)
+	int4Kernel("accumulateInt4VNNIAVX512", int4VNNI, accumulateInt8)
+}
+
+// Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
+var (
+	int4AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
+	int4VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+		{1, 4, sizesTo(1, 4), 4}}}
+)
+
+// int4Codes is what a kernel needs that looks codes up.
+type int4Codes struct {
+	table  reg.VecPhysical
+	halves Op
+	upper  bool // the group at hand is that of the upper halves
+}
+
+func int4Kernel(name string, set int8Set, operation int8Operation) {
+	p := newInt8Program(set, operation)
+	p.codes = &int4Codes{table: p.lastRegister()}
+	if p.wide {
+		p.codes.halves = p.lastRegister()
+	} else { // too few registers
+		p.codes.halves = words("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
+	}
+	p.kernel(name)
+}
+
+// lastRegister takes a register from those that tiles have.
+func (p *int8Program) lastRegister() reg.VecPhysical {
+	last := len(p.regs) - 1
+	x := p.regs[last]
+	p.regs = p.regs[:last]
+	return x
+}
+
+// load loads the levels, with 128 added where they meet rows of bytes.
+func (c *int4Codes) load(p *int8Program) {
+	name, of := "int4Levels", int4Levels
+	if p.bytes {
+		name, of = "int4Unsigned", nil
+		for _, e := range int4Levels {
+			of = append(of, e^0x80808080)
+		}
+	}
+	if p.wide {
+		VBROADCASTI32X4(words(name, of...), c.table)
+		VPBROADCASTD(u32(int4Halves), c.halves)
+	} else {
+		VBROADCASTI128(words(name, of...), c.table)
+	}
+}
+
+// lookUp loads a vector of codes and leaves the levels of one half.
+func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
+	switch {
+	case p.wide && c.upper:
+		VPSRLW(Imm(4), from, to)
+		VPANDD(to, c.halves, to)
+	case p.wide:
+		VPANDD(from, c.halves, to)
+	default:
+		VMOVDQU(from, to)
+		if c.upper {
+			VPSRLW(Imm(4), to, to)
+		}
+		VPAND(c.halves, to, to)
+	}
+	VPSHUFB(to, c.table, to)
+}
+
+// pairsOfGroups multiplies the groups of lower and upper halves in turn: p.steps of them, of which
+// the last one may be alone.
+func (p *int8Program) pairsOfGroups(r int, loop string) {
+	last, end := loop+"Last", loop+"End"
+	SHRQ(Imm(1), count)
+	JE(LabelRef(last))
+	Label(loop)
+	if p.prefetches {
+		p.prefetch()
+	}
+	for _, p.codes.upper = range []bool{false, true} {
+		p.step(r)
+	}
+	p.nextGroups(r, 2)
+	DECQ(count)
+	JNE(LabelRef(loop))
+	Label(last)
+	p.codes.upper = false
+	TESTQ(U32(1), p.steps)
+	JE(LabelRef(end))
+	p.step(r)
+	Label(end)
 }
 
 // int4Levels are the levels of the codes, four bytes a word.
 var int4Levels = []uint32{0x281c1005, 0x75594536, 0xd8e4f0fb, 0x8ba7bbca}
+
+// int4Halves has ones in the lower halves of bytes.
+const int4Halves = 0x0f0f0f0f
 
 // int4Bounds are where magnitudes are rounded to the next level.
 var int4Bounds = []float32{10.5, 22, 34, 47, 61.5, 79, 103}
@@ -73,7 +173,7 @@ func lookUpKernel(name string, register func() reg.VecVirtual, size int) {
 	} else {
 		VBROADCASTI128(words("int4Levels", int4Levels...), table)
 	}
-	VPBROADCASTD(u32(0x0f0f0f0f), halves)
+	VPBROADCASTD(u32(int4Halves), halves)
 	ADDQ(src, ahead)
 	Label("row")
 	left, at := param("vectors"), GP64()

@@ -76,7 +76,8 @@ type int8Program struct {
 	bytes      bool // rows have 8 bits, and starts
 	vecs, size int  // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
-	n          int  // panels of the tile at hand
+	n          int // panels of the tile at hand
+	codes      *int4Codes
 	prefetches bool // the tile may read b from memory, and requests what comes later, line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
@@ -94,22 +95,33 @@ var int8Request, int8Fifth = a9, a6
 var int8TileRows = b0 // after a tile: its rows
 
 func int8Kernel(name string, set int8Set, operation int8Operation) {
+	newInt8Program(set, operation).kernel(name)
+}
+
+func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
 	p.bytes = operation == multiplyInt8 || set.vnni && operation == scoreInt8
 	if set.wide {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
+	return p
+}
+
+func (p *int8Program) kernel(name string) {
 	TEXT(name, noSplit, p.signature())
 	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
 		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
 		&p.request)...)
 	p.arguments()
-	groups := set.groups
-	if set.wide {
-		groups = append([]tileGroup{int8InOrder[operation]}, groups...)
+	if p.codes != nil {
+		p.codes.load(p)
+	}
+	groups := p.groups
+	if p.wide {
+		groups = append([]tileGroup{int8InOrder[p.operation]}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
-		if last := len(g.sizes) - 1; g.panels == 1 && operation != accumulateInt8 && g.sizes[last] > 8 {
+		if last := len(g.sizes) - 1; g.panels == 1 && p.operation != accumulateInt8 && g.sizes[last] > 8 {
 			g.sizes = g.sizes[:last]
 		}
 		p.group(g)
@@ -259,11 +271,30 @@ func (p *int8Program) tile(r int) {
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
 	loop := unique("group")
-	Label(loop)
-	if p.prefetches {
-		p.prefetch()
+	if p.codes != nil {
+		p.pairsOfGroups(r, loop)
+	} else {
+		Label(loop)
+		if p.prefetches {
+			p.prefetch()
+		}
+		p.step(r)
+		p.nextGroups(r, 1)
+		DECQ(count)
+		JNE(LabelRef(loop))
 	}
-	p.step(r)
+	if p.prefetches {
+		MOVQ(int8Request, p.request)
+	}
+	if p.operation == scoreInt8 {
+		p.storeScores(r)
+	} else {
+		p.addOutputs(r)
+	}
+}
+
+// nextGroups moves on by what lies together of b, and by some groups of the rows.
+func (p *int8Program) nextGroups(r, groups int) {
 	ADDQ(bStride, b0)
 	if p.n >= 4 {
 		ADDQ(bStride, avx512Temp)
@@ -272,17 +303,7 @@ func (p *int8Program) tile(r int) {
 		ADDQ(bStride, int8Fifth)
 	}
 	for i := 0; i < r; i += 3 {
-		ADDQ(imm(p.groupBytes()), avx512RowPointers[i/3])
-	}
-	DECQ(count)
-	JNE(LabelRef(loop))
-	if p.prefetches {
-		MOVQ(int8Request, p.request)
-	}
-	if p.operation == scoreInt8 {
-		p.storeScores(r)
-	} else {
-		p.addOutputs(r)
+		ADDQ(imm(groups*p.groupBytes()), avx512RowPointers[i/3])
 	}
 }
 
@@ -325,7 +346,9 @@ func (p *int8Program) begin(r int) {
 			VMOVDQA32(row[0], v)
 		}
 	}
-	VPBROADCASTD(u32(0x80808080), p.regs[len(p.regs)-1])
+	if p.codes == nil { // whose levels are more by that
+		VPBROADCASTD(u32(0x80808080), p.regs[len(p.regs)-1])
+	}
 }
 
 func (p *int8Program) zero(v reg.VecPhysical) {
@@ -343,11 +366,15 @@ func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)
 func (p *int8Program) stepOfBytes(r int) {
 	free, sign := p.regs[r*p.n:], p.regs[len(p.regs)-1]
 	for x := range p.n {
-		VPXORD(p.panel(x), sign, free[x])
+		if p.codes != nil {
+			p.codes.lookUp(p, p.panel(x), free[x])
+		} else {
+			VPXORD(p.panel(x), sign, free[x])
+		}
 	}
 	row := free[p.n]
 	for i := range r {
-		VPBROADCASTD(avx512Row(i, aStride, 0), row)
+		VPBROADCASTD(p.rowAt(i, 0), row)
 		for x := range p.n {
 			vnniAdd("VPDPBUSD", row, free[x], p.regs[i*p.n+x])
 		}
@@ -372,7 +399,7 @@ func (p *int8Program) step(r int) {
 	}
 	for i := range r {
 		for half := range 2 {
-			VPBROADCASTD(avx512Row(i, aStride, 4*half), row)
+			VPBROADCASTD(p.rowAt(i, half), row)
 			for at := range p.n * p.vecs {
 				p.multiplyAdd(pairs[2*at+half], row, p.regs[i*p.n*p.vecs+at], product)
 			}
@@ -384,7 +411,7 @@ func (p *int8Program) step(r int) {
 func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 	even, odd, product := free[0], free[1], free[len(free)-1]
 	for i, row := range rows {
-		VPBROADCASTD(avx512Row(i/2, aStride, 4*(i%2)), row)
+		VPBROADCASTD(p.rowAt(i/2, i%2), row)
 	}
 	for at := range p.n * p.vecs {
 		p.split(at, even, odd)
@@ -394,12 +421,24 @@ func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 	}
 }
 
+// rowAt addresses four bytes of row i that meet the group at hand: of bytes all, of words a half.
+func (p *int8Program) rowAt(i, half int) Mem {
+	at := 4 * half
+	if p.codes != nil && p.codes.upper {
+		at += p.groupBytes()
+	}
+	return avx512Row(i, aStride, at)
+}
+
 // split loads a vector of the panels and makes words of its even bytes and of its odd ones.
 func (p *int8Program) split(at int, even, odd reg.VecPhysical) {
-	if from := p.panel(at / p.vecs); p.wide {
+	switch from := p.panel(at / p.vecs).Offset(at % p.vecs * p.size); {
+	case p.codes != nil:
+		p.codes.lookUp(p, from, odd)
+	case p.wide:
 		VMOVDQU32(from, odd)
-	} else {
-		VMOVDQU(from.Offset(at%p.vecs*p.size), odd)
+	default:
+		VMOVDQU(from, odd)
 	}
 	VPSLLW(Imm(8), odd, even)
 	VPSRAW(Imm(8), even, even)

@@ -112,9 +112,9 @@ const soakMemory = 24 << 20
 
 // round is the life of a sequence.
 func (s *soak) round(ctx context.Context, duration time.Duration) error {
-	formats := []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
-	sh := shape{layers: 2, heads: 4, kvHeads: 2, dim: 32, format: formats[s.random.IntN(4)]}
-	sh.integers = sh.format == attn.I8 && s.random.IntN(2) == 0
+	formats := []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4}
+	sh := shape{layers: 2, heads: 4, kvHeads: 2, dim: 32, format: formats[s.random.IntN(len(formats))]}
+	sh.integers = sh.format >= attn.I8 && s.random.IntN(2) == 0
 	const most = 24 * attn.Segment
 	t, err := newTwin(s.local, sh, most, s.random.Uint64())
 	if err != nil {

@@ -28,7 +28,8 @@ func (s shape) String() string {
 
 // bytes is about what a number of tokens takes.
 func (s shape) bytes(tokens int) int64 {
-	bits := map[attn.Format]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 9}[s.format]
+	bits := map[attn.Format]int64{attn.F32: 32, attn.F16: 16, attn.BF16: 16, attn.I8: 9,
+		attn.I4: 5}[s.format]
 	return int64(s.layers) * int64(tokens) * int64(s.kvHeads) * int64(2*s.dim) * bits / 8
 }
 
