@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/seed-1415985d/attn"
@@ -27,9 +26,6 @@ type far struct {
 }
 
 func newRemote(m *model, s *settings) (cache, error) {
-	if s.values != 0 && s.values != s.kind {
-		return nil, fmt.Errorf("-cache is %s, want one type with -cluster", s.cacheTypes())
-	}
 	page, err := attn.NewStore(storeConfig(m, s, 1)) // for its size
 	if err != nil {
 		return nil, err
@@ -38,7 +34,7 @@ func newRemote(m *model, s *settings) (cache, error) {
 	return &remote{config: &m.config, client: s.cluster, integers: s.integers,
 		page: m.Layers * page.MemoryUse(), open: map[*far]bool{},
 		shape: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-			ValueDim: m.HeadDim, Format: s.kind}}, nil
+			ValueDim: m.HeadDim, Format: s.kind, ValueFormat: s.values}}, nil
 }
 
 func (c *remote) newSequence() (sequence, error) {
