@@ -1,13 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/gguftest"
 )
 
@@ -194,10 +195,10 @@ func TestUnknownKeysGGUF(t *testing.T) {
 	}
 }
 
-// FuzzGGUF changes bytes of a file, in its header at least: an error, or a model that answers.
+// FuzzGGUF changes bytes of a file, in its header at least: an error, or a whole model.
 func FuzzGGUF(f *testing.F) {
-	good := newGGUF("llama", one("Q4_K")).Bytes()
-	header := strings.Index(string(good), "output_norm.weight")
+	good := newShapedGGUF(smallGGUF, "llama", one("Q4_0")).Bytes()
+	header := bytes.Index(good, []byte("token_embd.weight")) + 40
 	source := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		f.Add(uint32(source.IntN(header)), uint32(source.IntN(header)), byte(source.IntN(256)),
@@ -205,20 +206,17 @@ func FuzzGGUF(f *testing.F) {
 	}
 	path := f.TempDir() + "/fake.gguf"
 	f.Fuzz(func(t *testing.T, i, j uint32, a, b byte) {
-		data := append([]byte(nil), good...)
+		data := slices.Clone(good)
 		data[int(i)%len(data)], data[int(j)%header] = a, b
 		must(t, os.WriteFile(path, data, 0o666))
 		m, text, err := (&options{model: path, weights: asStored}).open()
 		if err != nil {
 			return
 		}
-		if _, err := text.Encode("abc abc"); err != nil {
-			return
+		if m.head.Matrix == nil || len(m.layers) != m.Layers {
+			t.Errorf("a model of %d layers has %d, and a head: %v", m.Layers, len(m.layers),
+				m.head.Matrix != nil)
 		}
-		e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 16, context: 64, kind: attn.F32})
-		must(t, err)
-		defer e.close()
-		must(t, e.submit(&job{prompt: []int{1, 2, 3}, most: 1, choose: func([]float32) int { return 0 }}))
-		_ = e.run(func() {}) // logits that are no numbers are an error
+		_, _ = text.Encode("abc abc") // which may be an error
 	})
 }

@@ -111,8 +111,8 @@ func TestGGUF(t *testing.T) {
 			r.theta = 10000
 		}},
 		{"sizes of heads", "llama", func(f *fakeGGUF, _ *reference) {
-			f.Set("llama.attention.key_length", uint32(ggufHead))
-			f.Set("llama.attention.value_length", uint32(ggufHead))
+			f.Set("llama.attention.key_length", uint32(f.head))
+			f.Set("llama.attention.value_length", uint32(f.head))
 		}},
 		{"a window", "llama", func(f *fakeGGUF, r *reference) {
 			f.Set("llama.attention.sliding_window", uint32(5))
@@ -162,7 +162,7 @@ func TestGGUF(t *testing.T) {
 			f.Set("llama.rope.scaling.factor", float32(0))
 		}},
 		{"factors of Llama 3.1", "llama", func(f *fakeGGUF, r *reference) {
-			f.tensor("rope_freqs.weight", one("F32"), ggufHead/2)
+			f.tensor("rope_freqs.weight", one("F32"), f.head/2)
 			f.tensors["factors"] = f.tensors["rope_freqs.weight"]
 		}},
 		{"several types, as in Q4_K_M", "llama", func(f *fakeGGUF, _ *reference) {

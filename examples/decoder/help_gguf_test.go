@@ -18,17 +18,20 @@ import (
 type fakeGGUF struct {
 	*fake
 	gguftest.File
+	ggufShape
 }
 
-// The shape of models in GGUF files, whose rows are whole blocks.
-const (
-	ggufDim, ggufFFN, ggufHeads, ggufKV, ggufHead, ggufVocab = 256, 256, 4, 2, 64, 20
+type ggufShape struct{ layers, dim, ffn, heads, kv, head, vocab int }
+
+// The rows of the first are whole blocks of 256, those of the second of 32.
+var (
+	wideGGUF  = ggufShape{2, 256, 256, 4, 2, 64, 20}
+	smallGGUF = ggufShape{1, 32, 32, 2, 1, 16, 20}
 )
 
 // ggufReference computes it, but for what a test changes.
 func ggufReference() reference {
-	return reference{layers: 2, heads: ggufHeads, kv: ggufKV, head: ggufHead, epsilon: 1e-5,
-		theta: 500}
+	return reference{layers: 2, heads: 4, kv: 2, head: 64, epsilon: 1e-5, theta: 500}
 }
 
 // ggufNamesOf are the names in a GGUF file of the tensors of folders.
@@ -42,31 +45,35 @@ var ggufNamesOf = strings.NewReplacer("model.embed_tokens", "token_embd",
 
 // newGGUF makes a model of an architecture, whose matrices have types by their names in folders.
 func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
-	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}}
-	f.tensor("model.embed_tokens.weight", kind, ggufVocab, ggufDim)
-	for i := range 2 {
+	return newShapedGGUF(wideGGUF, architecture, kind)
+}
+
+func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) string) *fakeGGUF {
+	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}, ggufShape: shape}
+	f.tensor("model.embed_tokens.weight", kind, f.vocab, f.dim)
+	for i := range f.layers {
 		at := fmt.Sprintf("model.layers.%d.", i)
-		f.tensor(at+"input_layernorm.weight", kind, ggufDim)
-		for name, out := range map[string]int{"q": ggufHeads, "k": ggufKV, "v": ggufKV} {
-			f.tensor(at+"self_attn."+name+"_proj.weight", kind, out*ggufHead, ggufDim)
+		f.tensor(at+"input_layernorm.weight", kind, f.dim)
+		for name, out := range map[string]int{"q": f.heads, "k": f.kv, "v": f.kv} {
+			f.tensor(at+"self_attn."+name+"_proj.weight", kind, out*f.head, f.dim)
 		}
-		f.tensor(at+"self_attn.o_proj.weight", kind, ggufDim, ggufHeads*ggufHead)
-		f.tensor(at+"post_attention_layernorm.weight", kind, ggufDim)
-		f.tensor(at+"mlp.gate_proj.weight", kind, ggufFFN, ggufDim)
-		f.tensor(at+"mlp.up_proj.weight", kind, ggufFFN, ggufDim)
-		f.tensor(at+"mlp.down_proj.weight", kind, ggufDim, ggufFFN)
+		f.tensor(at+"self_attn.o_proj.weight", kind, f.dim, f.heads*f.head)
+		f.tensor(at+"post_attention_layernorm.weight", kind, f.dim)
+		f.tensor(at+"mlp.gate_proj.weight", kind, f.ffn, f.dim)
+		f.tensor(at+"mlp.up_proj.weight", kind, f.ffn, f.dim)
+		f.tensor(at+"mlp.down_proj.weight", kind, f.dim, f.ffn)
 		if architecture == "qwen3" {
-			f.tensor(at+"self_attn.q_norm.weight", kind, ggufHead)
-			f.tensor(at+"self_attn.k_norm.weight", kind, ggufHead)
+			f.tensor(at+"self_attn.q_norm.weight", kind, f.head)
+			f.tensor(at+"self_attn.k_norm.weight", kind, f.head)
 		}
 		if architecture == "qwen2" {
-			for name, out := range map[string]int{"q": ggufHeads, "k": ggufKV, "v": ggufKV} {
-				f.tensor(at+"self_attn."+name+"_proj.bias", kind, out*ggufHead)
+			for name, out := range map[string]int{"q": f.heads, "k": f.kv, "v": f.kv} {
+				f.tensor(at+"self_attn."+name+"_proj.bias", kind, out*f.head)
 			}
 		}
 	}
-	f.tensor("model.norm.weight", kind, ggufDim)
-	f.tensor("lm_head.weight", kind, ggufVocab, ggufDim)
+	f.tensor("model.norm.weight", kind, f.dim)
+	f.tensor("lm_head.weight", kind, f.vocab, f.dim)
 	if architecture == "llama" {
 		f.pair()
 	}
@@ -137,8 +144,8 @@ func (f *fakeGGUF) pair() {
 		}
 		size, was := len(t.Data)/t.Shape[0], slices.Clone(t.Data)
 		for r := range t.Shape[0] {
-			head, half, i := r/ggufHead, r%ggufHead/(ggufHead/2), r%(ggufHead/2)
-			copy(t.Data[(head*ggufHead+2*i+half)*size:][:size], was[r*size:])
+			head, half, i := r/f.head, r%f.head/(f.head/2), r%(f.head/2)
+			copy(t.Data[(head*f.head+2*i+half)*size:][:size], was[r*size:])
 		}
 	}
 }
@@ -152,14 +159,14 @@ func (f *fakeGGUF) metadata(architecture string) {
 		{Name: "general.file_type", Value: uint32(15)},
 		{Name: "general.quantization_version", Value: uint32(2)},
 		{Name: "quantize.imatrix.file", Value: "imatrix.dat"}}
-	for name, value := range map[string]any{"block_count": uint32(2), "context_length": uint32(512),
-		"embedding_length": uint32(ggufDim), "feed_forward_length": uint32(ggufFFN),
-		"attention.head_count": uint32(ggufHeads), "attention.head_count_kv": uint32(ggufKV),
+	for name, value := range map[string]any{"block_count": uint32(f.layers), "context_length": uint32(512),
+		"embedding_length": uint32(f.dim), "feed_forward_length": uint32(f.ffn),
+		"attention.head_count": uint32(f.heads), "attention.head_count_kv": uint32(f.kv),
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(500),
-		"rope.dimension_count": uint32(ggufHead), "vocab_size": uint32(ggufVocab)} {
+		"rope.dimension_count": uint32(f.head), "vocab_size": uint32(f.vocab)} {
 		f.Set(architecture+"."+name, value)
 	}
-	tokens, kinds := make([]string, ggufVocab), make([]int32, ggufVocab)
+	tokens, kinds := make([]string, f.vocab), make([]int32, f.vocab)
 	for i := range tokens {
 		tokens[i], kinds[i] = string(rune('a'+i)), 1
 	}
