@@ -68,7 +68,7 @@ func distanceTo(got []float32, want []float64) float64 {
 
 // TestProveGGUF compares the bits of logits in any batch, for blocks in integers.
 func TestProveGGUF(t *testing.T) {
-	f, path := newGGUF("qwen3", one("Q4_K")), at(t, "fake.gguf")
+	f, path := newShapedGGUF(smallGGUF, "qwen3", one("IQ4_NL")), at(t, "fake.gguf")
 	f.Write(t, path)
 	for _, args := range []string{"-integers -cache i8,i4"} {
 		var out bytes.Buffer
@@ -83,7 +83,7 @@ func TestProveGGUF(t *testing.T) {
 
 // TestAccuracyGGUF compares blocks in integers with what they mean.
 func TestAccuracyGGUF(t *testing.T) {
-	f, path := newGGUF("llama", one("Q6_K")), at(t, "fake.gguf")
+	f, path := newShapedGGUF(smallGGUF, "llama", one("Q4_0")), at(t, "fake.gguf")
 	f.Write(t, path)
 	var out bytes.Buffer
 	must(t, run([]string{"-accuracy", "-model", path}, &out, io.Discard))
