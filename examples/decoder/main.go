@@ -141,6 +141,9 @@ func (o *options) describe(out io.Writer, m *model) {
 		fmt.Fprintf(out, "The model has no eos_token_id: no token ends an answer before its -n, %d.\n",
 			o.most)
 	}
+	if folder.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
+		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers is many times as fast.\n")
+	}
 }
 
 // open loads the model, or makes one.
