@@ -484,6 +484,30 @@ func TestNoAllocationWithBlocks(t *testing.T) {
 	})
 }
 
+// Documents take the memory of a call that there was, on the stack or not.
+func TestNoAllocationOverDocuments(t *testing.T) {
+	shareSmallCalls(t)
+	mustNotAllocate(t, func() error {
+		var q, k, v, dst [2 * 9 * 8]float32
+		var lse [2 * 9]float32
+		var bias [9 * 9]float32
+		lens, keys := [3]int{2, 6, 1}, [3]int{4, 0, 5}
+		view := func(x []float32) Tensor { return BLHD(x, 1, 9, 2, 8) }
+		return errors.Join(
+			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
+				Causal: BottomRight, LSE: lse[:], Bias: BHLD(bias[:], 1, 1, 9, 9)}),
+			Attend(view(dst[:]), view(q[:]), view(k[:]), view(v[:]), &Options{Documents: lens[:],
+				KeyDocuments: keys[:], Integers: true}))
+	})
+	p := NewPool(3)
+	defer p.Close()
+	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 3000, 3000, 8, 8})
+	dst, lens := zeros(1, 4, 3000, 8), []int{700, 0, 300, 2000}
+	mustNotAllocateInPool(t, func() error {
+		return p.Attend(dst, x.q, x.k, x.v, &Options{Documents: lens, Causal: TopLeft})
+	})
+}
+
 func TestNoAllocationWithTree(t *testing.T) {
 	shareSmallCalls(t)
 	r := random("no allocation")
@@ -513,6 +537,34 @@ func TestNoAllocationWithTree(t *testing.T) {
 	})
 	mustNotAllocateInPool(t, func() error {
 		return pool.AttendSequences(entryOf(dst, 0, 70), entryOf(p.q, 0, 70), seqs, opt)
+	})
+}
+
+func TestNoAllocationWithLists(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		p := finiteProblem(random("no allocation"), shape{1, 2, 4, 2, 300, 16, 16})
+		p.opt = Options{}
+		dst, _, _ := p.results()
+		for _, opt := range []Options{{}, {Integers: true}} {
+			mustNotAllocate(t, func() error {
+				list := [4]int32{7, 100, 200, -1}
+				o := opt
+				o.Keys = View[int32]{Data: list[:], B: 1, H: 1, L: 2, D: 4, SB: 1, SH: 1, SL: Broadcast}
+				return Attend(dst, p.q, p.k, p.v, &o)
+			})
+		}
+		for _, format := range allFormats {
+			c, err := filledIn(format, p.k, p.v)
+			must(t, err)
+			pool := NewPool(2)
+			list := [4]int32{7, 100, 200, -1}
+			opt := Options{Keys: View[int32]{Data: list[:], B: 1, H: 1, L: 2, D: 4, SB: 1, SH: 1,
+				SL: Broadcast}}
+			mustNotAllocate(t, func() error { return c.Attend(dst, p.q, &opt) })
+			mustNotAllocateInPool(t, func() error { return pool.AttendCache(dst, p.q, c, &opt) })
+			must(t, pool.Close())
+			must(t, c.Close())
+		}
 	})
 }
 

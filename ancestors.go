@@ -108,7 +108,7 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
 			keys |= a.ownKeys(i, own)
 		}
 		if p.along >= 0 {
-			keys = a.window(a.tree[c.query:], keys, before, first+i-c.query, own, p.along)
+			keys = windowOf(a.tree[c.query:], keys, before, first+i-c.query, own, p.along)
 		}
 		for end := min(len(seen), (first+i+1)*p.group-c.row); r < end; r++ {
 			seen[r] &= keys
@@ -123,9 +123,9 @@ func (a *ancestors) ownKeys(i, own int) uint64 {
 	return seen[0]>>shift | seen[1]<<(Block-shift)
 }
 
-// window leaves those keys that are at most left steps before a query: positions before own tokens,
-// and ancestors, which are one step each.
-func (a *ancestors) window(tree []treeQuery, keys, before uint64, i, own, left int) uint64 {
+// windowOf leaves those keys that are at most left steps before a query: positions before own
+// tokens, and ancestors, which are one step each.
+func windowOf(tree []treeQuery, keys, before uint64, i, own, left int) uint64 {
 	oldest := int(tree[i].depth) - left // the depth of the first that is seen, or a position before
 	if oldest <= 0 {
 		return keys &^ lowBits(min(max(oldest-own, 0), Block))

@@ -152,7 +152,7 @@ func TestChainIsCausal(t *testing.T) {
 // what their paths say.
 func TestAncestorsOfManyQueries(t *testing.T) {
 	r := random(t.Name())
-	for n := range max(12, budget(40)) {
+	for n := range max(60, budget(300)) {
 		lq, group := 1+r.IntN(5*Segment), 1+r.IntN(3)
 		if n%3 == 0 {
 			lq = 1 + r.IntN(3*Block)
@@ -161,7 +161,8 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 		if n%2 == 0 {
 			left = r.IntN(lq)
 		}
-		p := plan{group: group, lq: lq, lk: lq + r.IntN(200), causal: BottomRight, left: -1, right: -1,
+		before := []int{0, Block, r.IntN(200)}[r.IntN(3)]
+		p := plan{group: group, lq: lq, lk: before + lq, causal: BottomRight, left: -1, right: -1,
 			along: left}
 		p.parents = parents
 		w := new(scratch)
@@ -170,20 +171,25 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 			c := chunk{heads: 1, keys: p.lk, position: p.lk - lq, row: r.IntN(lq * group)}
 			c.rows = 1 + r.IntN(min(lq*group-c.row, 150))
 			p.bound(&c)
-			mustSeePaths(t, w, &p, &c, parents)
+			from := c.lo
+			if r.IntN(2) == 0 { // as a worker that takes some of the segments
+				from += r.IntN(c.hi - c.lo)
+			}
+			mustSeePaths(t, w, &p, &c, parents, from)
 		}
 	}
 }
 
-// mustSeePaths compares the look at each block with the paths of the chunk's queries.
-func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int) {
+// mustSeePaths compares the look at each block, from that of a key on, with the paths of the
+// chunk's queries.
+func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int, from int) {
 	t.Helper()
 	first, seen := c.firstOwn(), make([]uint64, c.rows)
 	paths := make([]map[int]int, c.rows)
 	for r := range paths {
 		paths[r] = ancestorsOf(parents, (c.row+r)/p.group)
 	}
-	for lo := c.lo / Block * Block; lo < c.hi; lo += Block {
+	for lo := from / Block * Block; lo < c.hi; lo += Block {
 		fillWith(seen, ^uint64(0))
 		w.lookAtTree(p, c, &part{first: lo, hi: Block}, seen)
 		for r, got := range seen {
@@ -219,7 +225,7 @@ func TestLongTrees(t *testing.T) {
 		r := random(t.Name())
 		for range budget(10) {
 			s := shape{1, 2, 1, Segment + r.IntN(Segment/2), 0, 3, 5}
-			s.lk = s.lq + r.IntN(300)
+			s.lk = s.lq + []int{r.IntN(300), Block}[r.IntN(2)]
 			p := treeProblem(r, normal, s)
 			p.opt.Mask, p.opt.Blocks = Mask{}, Mask{}
 			want := p.masked().solve(t, Attend)
@@ -319,7 +325,7 @@ func mustShareTrees(t *testing.T, r *rand.Rand, format Format) {
 	must(t, AttendSequences(dst, q, seqs, &opt))
 	p := newPlan(dst, q, Tensor{}, Tensor{}, &opt)
 	var call sequenceCall
-	must(t, p.initSequences(&call, call.take(seqs), &opt))
+	must(t, p.initSequences(&call, seqs, &opt))
 	p.decideSequences(&tuned, 1)
 	if asking > 1 && !call.sharesPrefixes() {
 		t.Errorf("queries %v share no pages", opt.QueryLens)

@@ -14,12 +14,14 @@ package attn
 //
 // A sequence knows its length, so KeyLens is nil, and Offset is 0. LSE has 1×H×Σ queries elements.
 // Mask, Bias and Weights are [1, H or 1, Σ queries, longest Len], Weights with all H; their last
-// index is a position in the sequence. Tree has Σ queries parents, counted in each sequence. Tokens
-// that DropBefore took do not exist, as if masked. A sequence may be in seqs more than once.
+// index is a position in the sequence. So are the positions in Keys [1, H or KVHeads or 1,
+// Σ queries, n], with which Weights have n columns. Tree has Σ queries parents, counted in each
+// sequence. Tokens that DropBefore took do not exist, as if masked. A sequence may be in seqs more
+// than once.
 //
 // Where sequences begin with the same pages, because of [Sequence.Fork], these are read once for
-// all of their queries, unless Mask, Bias or Slopes are given. Every row has the bits that it has
-// alone, and those of a [Cache] with the same tokens.
+// all of their queries, unless Mask, Bias, Slopes or Keys are given. Every row has the bits that it
+// has alone, and those of a [Cache] with the same tokens.
 //
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
@@ -30,7 +32,7 @@ func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	defer endCalls(seqs)
 	w := scratches.Get().(*scratch)
 	p := newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	err := p.initSequences(&w.call, w.call.take(seqs), opt)
+	err := p.initSequences(&w.call, seqs, opt)
 	if err == nil && !p.dst.empty() {
 		p.decideSequences(&tuned, 1)
 		w.fit(&p)
@@ -59,7 +61,7 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	}
 	defer endCalls(seqs)
 	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err := j.plan.initSequences(&j.call, j.call.take(seqs), opt); err != nil {
+	if err := j.plan.initSequences(&j.call, seqs, opt); err != nil {
 		return err
 	}
 	p.attend(j)
@@ -93,18 +95,8 @@ func endCalls(seqs []*Sequence) {
 	}
 }
 
-// take notes the sequences of a call, and returns the blocks of their store, nil if there are none.
-func (c *sequenceCall) take(seqs []*Sequence) (packed *packedKV) {
-	c.sequences = c.sequences[:0]
-	for _, s := range seqs {
-		c.sequences = append(c.sequences, callSequence{table: &s.table})
-		packed = &s.store.packed
-	}
-	return packed
-}
-
 // initSequences validates the arguments of a call over sequences of a store.
-func (p *plan) initSequences(s *sequenceCall, packed *packedKV, opt *Options) error {
+func (p *plan) initSequences(s *sequenceCall, seqs []*Sequence, opt *Options) error {
 	if opt != nil && opt.KeyLens != nil {
 		return errKeyLens(opt)
 	}
@@ -113,47 +105,45 @@ func (p *plan) initSequences(s *sequenceCall, packed *packedKV, opt *Options) er
 	}
 	lens := p.queryLens
 	p.sequences, p.queryLens = s, nil
-	keys, err := s.assignQueries(lens, p.q.L)
-	if err != nil {
+	if err := s.assignQueries(seqs, lens, p.q.L); err != nil {
 		return err
 	}
-	if packed == nil { // a call over no sequence, whatever the shapes
+	if len(seqs) == 0 { // a call over no sequence, whatever the shapes
 		p.kvHeads, p.d, p.dv = p.q.H, p.q.D, p.dst.D
 		return p.initCall(1, opt)
 	}
-	return p.initPacked(packed, 1, keys, opt)
+	return p.initPacked(&seqs[0].store.packed, 1, s.keys, opt)
 }
 
-// assignQueries notes which of the queries are of which sequence; lens is nil if each has one. It
-// returns the length of the longest sequence.
-func (s *sequenceCall) assignQueries(lens []int, queries int) (keys int, err error) {
-	if lens != nil && len(lens) != len(s.sequences) {
-		return 0, fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
-			len(lens), len(s.sequences))
+// assignQueries notes the sequences of a call, and which of the queries are of which; lens is nil
+// if each has one.
+func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) error {
+	if lens != nil && len(lens) != len(seqs) {
+		return fail(ErrLength, "len(QueryLens) is %d, want one for each of %d sequences",
+			len(lens), len(seqs))
 	}
-	if lens == nil && queries != len(s.sequences) {
-		return 0, fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
-			queries, len(s.sequences))
+	if lens == nil && queries != len(seqs) {
+		return fail(ErrShape, "q.L is %d, want one query for each of %d sequences, or QueryLens",
+			queries, len(seqs))
 	}
-	s.longest, s.blockRows = 0, 0
+	if lens != nil {
+		if err := checkSum("QueryLens", lens, "q.L", queries); err != nil {
+			return err
+		}
+	}
+	s.documents, s.sequences = false, s.sequences[:0]
+	s.longest, s.keys, s.blockRows = 0, 0, 0
 	at := 0
-	for i := range s.sequences {
+	for i, seq := range seqs {
 		n := 1
 		if lens != nil {
 			n = lens[i]
 		}
-		if n < 0 || n > queries-at {
-			return 0, fail(ErrLength, "QueryLens[%d] is %d, want 0 to %d: q.L is %d, of which those before "+
-				"take %d", i, n, queries-at, queries, at)
-		}
-		x := &s.sequences[i]
-		x.query, x.queries, x.blockRow = at, n, s.blockRows
+		s.sequences = append(s.sequences, callSequence{table: &seq.table, query: at, queries: n,
+			blockRow: s.blockRows})
 		s.blockRows += (n + Block - 1) / Block
-		s.longest, keys = max(s.longest, n), max(keys, x.table.Len())
+		s.longest, s.keys = max(s.longest, n), max(s.keys, seq.table.Len())
 		at += n
 	}
-	if at != queries {
-		return 0, fail(ErrShape, "q.L is %d, want the sum of QueryLens, %d", queries, at)
-	}
-	return keys, nil
+	return nil
 }

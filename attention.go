@@ -22,6 +22,9 @@ package attn
 // some 448·D + 640·Dv bytes if that is more, and beyond [Segment] keys a share of that for each
 // doubling of their number.
 func Attend(dst, q, k, v Tensor, opt *Options) error {
+	if opt != nil && opt.Documents != nil {
+		return attendDocuments(dst, q, k, v, opt)
+	}
 	p := newPlan(dst, q, k, v, opt)
 	if err := p.init(opt); err != nil {
 		return err

@@ -165,7 +165,7 @@ func (c *Cache) Truncate(n int) error {
 //	v [Batch, KVHeads, n, ValueDim]     the zero Tensor with ValuesInKeys
 //
 // Where sequences have different lengths, the caller pads them to one, and says in Options.KeyLens
-// how many of the tokens exist; what the others hold has no influence. If the cache has no room for
+// how many of the tokens exist; what the rest hold has no influence. If the cache has no room for
 // n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
 // room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
 // cache of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].

@@ -14,8 +14,8 @@ func (c *Cache) First() int { return c.first }
 
 // DropBefore drops the tokens before a position, of every sequence, as a sliding window leaves them
 // behind: for attention they do not exist any more, as if they were masked. Positions go on
-// counting, so the others keep theirs. Tokens that were dropped before may be dropped again. The
-// position is 0 to Len, or the error is [ErrLength].
+// counting, so those that stay keep theirs. Tokens that were dropped before may be dropped again.
+// The position is 0 to Len, or the error is [ErrLength].
 //
 // Room comes back in blocks of [Block] positions, once all of theirs are dropped: Append is
 // [ErrCapacity] if more than Capacity tokens would be there, or if it needs a block, one of
@@ -83,7 +83,7 @@ func (c *Cache) checkFits(r ringSpan) error {
 
 // Tokens that stay are moved together, as they are in packed blocks: nothing is rounded once more.
 
-// Keep keeps some of the last tokens of every sequence and drops the others, as after the
+// Keep keeps some of the last tokens of every sequence and drops the rest, as after the
 // verification of a tree of proposed tokens, of which one path is accepted: of the tokens from
 // position indices[0] on, exactly those at the positions in indices stay, moved together. It is
 // what truncating to indices[0] and appending them again would give, bit for bit. No index changes

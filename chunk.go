@@ -29,8 +29,13 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		return
 	}
 	w.loadQueries(p, &c)
-	if c.rows > inPlaceRows && p.sequences == nil && next < p.chunks { // as for prefetchTokens
-		p.chunk(next, &w.next)
+	if c.rows > inPlaceRows && next < p.chunks { // as for prefetchTokens
+		switch {
+		case p.sequences == nil:
+			p.chunk(next, &w.next)
+		case p.sequences.documents:
+			p.sequenceChunk(next, &w.next, nil)
+		}
 	}
 	rows := c.heads * c.rows
 	switch {
@@ -142,7 +147,9 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		if p.flip {
 			scale(q, q, -1)
 		}
-		p.rotateQueries(q)
+		if p.integers || p.packed != nil && p.packed.rotates {
+			p.rotateQueries(q)
+		}
 		if p.integers {
 			w.ints.quantizeQueries(p, h, q)
 		}
@@ -204,7 +211,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 // weightsBlock writes the weights of keys of one block.
 func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 	if p.packed != nil {
-		b.place = p.placeOf(c, b.first)
+		w.findBlock(p, c, b)
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, b) {
 		return
@@ -255,7 +262,7 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 			continue // fully masked: the row is zero already
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		at := p.weights.offset(c.b, h, i) + first
+		at := p.weights.offset(c.b, h, i) + c.base + first
 		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
 	}
 }
@@ -279,18 +286,25 @@ func (w *scratch) addShared(p *plan, st *state, lo, hi int) {
 }
 
 // addGroup is addShared for some sequences that follow each other: first for the pages that all of
-// them share, then for those of each part of them that share more.
+// them share, of which blocks that all rows see whole go through all rows together, then for those
+// of each part of them that share more.
 func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
 	if len(group) == 1 {
 		w.addAlone(p, group, st, lo, hi)
 		return
 	}
-	shared := hi
+	shared, from, to := hi, max(lo, group[0].allLo), group[0].allHi
 	for i := range group[1:] {
-		shared = min(shared, group[1+i].shared)
+		x := &group[1+i]
+		shared, from, to = min(shared, x.shared), max(from, x.allLo), min(to, x.allHi)
 	}
-	if shared > lo {
-		w.addPrefix(p, group, st, lo, shared)
+	if from, to = roundUp(from, Block), min(to, shared)/Block*Block; from < to {
+		w.addAlone(p, group, st, lo, from)
+		w.addTogether(p, group, st, from, to)
+		lo = to
+	}
+	if lo < shared {
+		w.addAlone(p, group, st, lo, shared)
 		lo = shared
 	}
 	for first := 0; first < len(group) && lo < hi; {
@@ -301,23 +315,6 @@ func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
 		w.addGroup(p, group[first:first+n], st, lo, hi)
 		first += n
 	}
-}
-
-// addPrefix adds keys [lo, hi), which are in the same pages for all sequences. Blocks that all rows
-// see whole go through all rows together.
-func (w *scratch) addPrefix(p *plan, group []prefixRows, st *state, lo, hi int) {
-	from, to := lo, hi
-	for i := range group {
-		from, to = max(from, group[i].allLo), min(to, group[i].allHi)
-	}
-	from, to = roundUp(from, Block), to/Block*Block
-	if from >= to {
-		w.addAlone(p, group, st, lo, hi)
-		return
-	}
-	w.addAlone(p, group, st, lo, from)
-	w.addTogether(p, group, st, from, to)
-	w.addAlone(p, group, st, to, hi)
 }
 
 // addAlone adds keys [lo, hi) to the state of one sequence after another.

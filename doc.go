@@ -51,9 +51,9 @@
 //
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
 // model sets Causal also for several queries at once. There are causal alignment, sliding window,
-// mask, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and the log-sum-exp
-// and weights as further outputs. All compose. What each means exactly, and
-// which options reproduce a call of another library, is in docs/semantics.md.
+// mask, trees of queries, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and
+// the log-sum-exp and weights as further outputs. All compose. What each means exactly, and which
+// options reproduce a call of another library, is in docs/semantics.md.
 //
 // # The numeric contract
 //

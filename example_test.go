@@ -471,6 +471,40 @@ func ExamplePool_Attend() {
 	// [1 1.5 2.5]
 }
 
+// An indexer gives each query scores of all keys, the query sees the best of them: scores, [TopK],
+// ascending positions, Keys. Heads that share an indexer share the list.
+func ExampleOptions_keys() {
+	const heads, d, tokens, n = 2, 2, 6, 3
+	cache, err := attn.NewCache(attn.CacheConfig{
+		Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: 1, Capacity: tokens})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cache.Close()
+	k := attn.BHLD(make([]float32, tokens*d), 1, 1, tokens, d)
+	v := attn.BHLD([]float32{1, 2, 4, 8, 16, 32}, 1, 1, tokens, 1)
+	if err := cache.Append(k, v); err != nil {
+		fmt.Println(err)
+	}
+
+	scores := []float32{0.5, -1, 1, 2, 0.1, 2} // of the index, for each key
+	list := slices.Repeat([]int32{-1}, n)
+	slices.Sort(list[:attn.TopK(list, scores)])
+
+	q := attn.BHLD(make([]float32, heads*d), 1, heads, 1, d)
+	dst := attn.BHLD(make([]float32, heads), 1, heads, 1, 1)
+	weights := attn.BHLD(make([]float32, heads*n), 1, heads, 1, n)
+	err = cache.Attend(dst, q, &attn.Options{
+		Causal: attn.BottomRight, Keys: attn.BHLD(list, 1, 1, 1, n), Weights: weights})
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(list, dst.Data, weights.Row(0, 0, 0))
+	// Output:
+	// [2 3 5] [14.666667 14.666667] [0.33333334 0.33333334 0.33333334]
+}
+
 // A query is to see the keys with the largest scores only, in ascending order of their positions.
 func ExampleTopK() {
 	scores := []float32{0.5, -1, 1, 2, 0.1, 2}

@@ -29,12 +29,13 @@ type result struct{ o, lse, weights []float32 }
 func (p *problem) describe() string {
 	o := p.opt
 	text := fmt.Sprintf("B=%d H=%d KVH=%d Lq=%d Lk=%d D=%d Dv=%d Scale=%v Causal=%v Offset=%d "+
-		"Window=%v Softcap=%v QueryLens=%v KeyLens=%v",
+		"Window=%v Softcap=%v QueryLens=%v KeyLens=%v Documents=%v KeyDocuments=%v",
 		p.q.B, p.q.H, p.k.H, p.q.L, p.k.L, p.q.D, p.v.D, o.Scale, o.Causal, o.Offset, o.Window,
-		o.Softcap, o.QueryLens, o.KeyLens)
+		o.Softcap, o.QueryLens, o.KeyLens, o.Documents, o.KeyDocuments)
 	for name, is := range map[string]bool{"Mask": !o.Mask.none(), "Bias": !o.Bias.none(),
 		"Slopes": o.Slopes != nil, "Sinks": o.Sinks != nil, "Blocks": !o.Blocks.none(),
-		"Integers": o.Integers} {
+		"Integers": o.Integers,
+		fmt.Sprintf("Keys=%d×%d×%d", o.Keys.B, o.Keys.H, o.Keys.D): !o.Keys.none()} {
 		if is {
 			text += " " + name
 		}
@@ -270,9 +271,12 @@ func expand[T any](v View[T], b, h int) []T {
 
 // results allocates what a call writes, filled with NaN.
 func (p *problem) results() (dst, weights Tensor, lse []float32) {
-	b, h, lq := p.q.B, p.q.H, p.q.L
+	b, h, lq, keys := p.q.B, p.q.H, p.q.L, p.k.L
+	if !p.opt.Keys.none() {
+		keys = p.opt.Keys.D
+	}
 	dst = zeros(b, h, lq, p.v.D)
-	weights = zeros(b, h, lq, p.k.L)
+	weights = zeros(b, h, lq, keys)
 	lse = make([]float32, b*h*lq)
 	for _, x := range [][]float32{dst.Data, weights.Data, lse} {
 		fillWith(x, nan32())

@@ -36,6 +36,9 @@ var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, k, v, opt)
+		if opt != nil && opt.Documents != nil {
+			return j.plan.initDocuments(&j.call, opt)
+		}
 		return j.plan.init(opt)
 	})
 }
@@ -260,7 +263,7 @@ func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
 func pooledSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	return pooled(dst, func(j *job) error {
 		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-		return j.plan.initSequences(&j.call, j.call.take(seqs), opt)
+		return j.plan.initSequences(&j.call, seqs, opt)
 	})
 }
 
@@ -361,8 +364,13 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 	if opt.LSE != nil {
 		c.opt.LSE = nans(q.H * c.q.L)
 	}
+	pairs := longest
+	if !opt.Keys.none() {
+		pairs = opt.Keys.D
+		c.opt.Keys = packed(opt.Keys, c.lens, opt.Keys.H, pairs)
+	}
 	if !opt.Weights.none() {
-		weights := BHLD(nans(q.H*c.q.L*longest), 1, q.H, c.q.L, longest)
+		weights := BHLD(nans(q.H*c.q.L*pairs), 1, q.H, c.q.L, pairs)
 		c.opt.Weights = weights
 	}
 	return c, nil

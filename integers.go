@@ -34,7 +34,11 @@ type intScratch struct {
 
 // fit makes the memory large enough for calls of a plan.
 func (w *intScratch) fit(p *plan, rows, scores int) {
-	w.queries.fit(rows*roundUp(p.d, 4), rows, p.headsPerChunk*p.chunkRows)
+	together := p.headsPerChunk * p.chunkRows
+	if p.packed != nil && p.packed.k.format == I4 {
+		together = math.MaxInt // one row of codes waits for look-ups, not for memory
+	}
+	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
@@ -164,7 +168,8 @@ type int8Blocks struct {
 	format packedKV
 	data   []byte
 	kept   []bool // blocks of the head that are integers
-	b, kv  int    // the head
+	b, kv  int    // the head,
+	base   int    // of a document
 	last   int    // the block in the last place, -1 if there is none
 }
 
@@ -177,15 +182,15 @@ func (x *int8Blocks) fit(p *plan) {
 		x.format = newPackedKV(I8, I8, 1, p.d, p.dv, false)
 	}
 	n := 0
-	if p.chunksPerHead > 1 {
+	if p.chunksPerHead > 1 && !p.listed {
 		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
 	}
 	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]
-	x.forget(-1, -1)
+	x.forget(-1, -1, 0)
 }
 
-// forget begins with another head.
-func (x *int8Blocks) forget(b, kv int) {
-	x.b, x.kv, x.last = b, kv, -1
+// forget begins with another head, or document.
+func (x *int8Blocks) forget(b, kv, base int) {
+	x.b, x.kv, x.base, x.last = b, kv, base, -1
 	clear(x.kept)
 }

@@ -109,6 +109,8 @@ func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows,
 		wide = t == I8 && tuned.ISA.Lanes16()
 	}
 	switch {
+	case t == I4:
+		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	case t == F16 && wide:
 		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
 	case t == F16:
@@ -140,6 +142,12 @@ func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride,
 //
 //go:noescape
 func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
+	b *panelLayout)
+
+// accumulateI4AVX512 is accumulateI8AVX512 of codes, for up to codeRows rows.
+//
+//go:noescape
+func accumulateI4AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
 	b *panelLayout)
 
 // rotateStep transforms the blocks of one row, at least 2 elements each. It works like
@@ -187,7 +195,7 @@ func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qS
 // accumulateInt4Step is accumulateInt4 of checked operands, in one call.
 func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
-	if tuned.DotProduct && int8Lanes16(rows) {
+	if tuned.DotProduct && tuned.ISA.Lanes16() {
 		accumulateInt4VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}

@@ -99,13 +99,15 @@ func setCode(x []byte, i int, code byte) {
 	x[i/2] = x[i/2]&^(15<<(i%2*4)) | code<<(i%2*4)
 }
 
-// codeRows is up to how many rows of integers look codes up in registers. For more, a block of codes
+// codeRows is up to how many rows look codes up in registers. For more, a block of codes
 // becomes levels once, and so it does where there are other kernels but none that look up.
 const codeRows = 4
 
-// rowsOfCodes is up to how many rows of integers read codes.
-func rowsOfCodes() int {
-	if codeKernels && tuned.ISA.Integers() || !integerProducts() {
+// rowsOfCodes is up to how many rows, of integers or of float32, read codes.
+func rowsOfCodes(integers bool) int {
+	is := tuned.ISA
+	if integers && (codeKernels && is.Integers() || !integerProducts()) ||
+		!integers && (codeKernels && is.Lanes16() || !is.SIMD()) {
 		return codeRows
 	}
 	return 0

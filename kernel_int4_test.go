@@ -16,6 +16,27 @@ var int4KernelTests = []kernelTest{
 	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
 		{"cols", panel, 19 * panel, 99 * panel, panel}},
 		func(c *trial, n []int) { c.accumulateInt4(n[0], n[1], n[2]) }},
+	{"accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
+		{"cols", panel, 19 * panel, 99 * panel, panel}},
+		func(c *trial, n []int) { c.accumulateI4(n[0], n[1], n[2]) }},
+}
+
+func (c *trial) accumulateI4(rows, keys, cols int) {
+	if rowsOfCodes(false) == 0 {
+		return // nobody calls it
+	}
+	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
+		overwrite: c.IntN(2) == 0}
+	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
+	got, want := c.output((rows-1)*oStride + cols)
+	p := c.factors((rows-1)*pStride + keys)
+	var alpha []float32
+	if c.IntN(2) == 0 {
+		alpha = c.factors(rows)
+	}
+	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
+	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
 func (c *trial) scoreInt4(rows, d, keys int) {
@@ -99,6 +120,7 @@ func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
 func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }
 
 func FuzzScoreInt4(f *testing.F)      { fuzzKernel(f, "scoreInt4") }
+func FuzzAccumulateI4(f *testing.F)   { fuzzKernel(f, "accumulateI4") }
 func FuzzAccumulateInt4(f *testing.F) { fuzzKernel(f, "accumulateInt4") }
 
 // A code says the level whose bounds a number is between, of its sign.

@@ -71,7 +71,7 @@ func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	layout.set(&tuned, true, false)
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
-		accumulateTyped(t, s, q[x:], k[x*panel*t.bytes():], nil, rows, Block, d, &layout)
+		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)
 	}
 }
 
@@ -213,8 +213,11 @@ func rotateAll(x []float32, block int) { rotate(x, 1, len(x), len(x), block) }
 // readsTyped: the values of a block, panel by panel.
 func readsTyped(t Format, v []byte, b *panelLayout) {
 	steps := (b.keys-1)*b.stride + panel
-	if t == I8 {
+	switch t {
+	case I8:
 		steps = (b.keys-1)/4*b.stride + 4*panel
+	case I4:
+		steps = (b.keys-1)/8*b.stride + 4*panel
 	}
 	last := (b.cols - 1) / panel
 	operand.Need(v, (last*b.panelStride+steps)*t.bytes())

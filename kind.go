@@ -13,11 +13,12 @@ package attn
 
 // keys makes what score reads of the keys of a part, and says what is prefetched with them.
 func (w *scratch) keys(p *plan, c *chunk, b *part) {
+	if p.listed {
+		w.gather(p, c, b) // and the values
+	}
 	switch p.keyKind {
-	case kindViews:
-		viewKind{}.keys(w, p, c, b)
-	case kindPanels:
-		panelKind{}.keys(w, p, c, b)
+	case kindViews, kindPanels:
+		floatKind{}.keys(w, p, c, b)
 	case kindBits:
 		bitKind{}.keys(w, p, c, b)
 	}
@@ -27,10 +28,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 	w.queue.pointer = w.pointer
 	switch p.keyKind {
-	case kindViews:
-		viewKind{}.score(w, p, c, b, t, at)
-	case kindPanels:
-		panelKind{}.score(w, p, c, b, t, at)
+	case kindViews, kindPanels:
+		floatKind{}.score(w, p, c, b, t, at)
 	case kindBits:
 		bitKind{}.score(w, p, c, b, t, at)
 	case kindIntegers:
@@ -42,10 +41,8 @@ func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 func (w *scratch) values(p *plan, c *chunk, b *part) {
 	w.scanned, w.typed = false, false
 	switch p.valueKind {
-	case kindViews:
-		viewKind{}.values(w, p, c, b)
-	case kindPanels:
-		panelKind{}.values(w, p, c, b)
+	case kindViews, kindPanels:
+		floatKind{}.values(w, p, c, b)
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
 	case kindIntegers:
@@ -66,7 +63,7 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	case kindLatent:
 		latentKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	}
 }
 
@@ -75,5 +72,5 @@ func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
 	if p.valueKind == kindIntegers {
 		return integerKind{}.scales(w, p, c, b)
 	}
-	return bitKind{}.scales(p, b)
+	return bitKind{}.scales(w, p, b)
 }

@@ -12,7 +12,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	keys, _ := p.packed.keys(b.memory[b.place:])
 	if p.packed.k.format == I4 {
 		keys = w.levelKeys(p.packed, keys, b.place)
 	}
@@ -22,14 +22,15 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	keys, scales := p.packed.keys(p.packed.data[b.place:])
+	keys, scales := p.packed.keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		if p.packed.k.format == I4 {
-			keys = w.levelKeys(p.packed, keys, b.place)
+		format := p.packed.k.format
+		if format == I4 && c.rows > p.codeRows {
+			keys, format = w.levelKeys(p.packed, keys, b.place), I8
 		}
-		scoreTyped(p.packed.k.read, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
+		scoreTyped(format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
 	} else {
-		panelKind{}.score(w, p, c, b, t, at)
+		floatKind{}.score(w, p, c, b, t, at)
 	}
 	if scales != nil {
 		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
@@ -52,7 +53,7 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
-	values, _ := p.packed.values(p.packed.data[b.place:])
+	values, _ := p.packed.values(b.memory[b.place:])
 	if p.packed.v.format == I4 {
 		values = w.levelValues(p.packed, values, b.place)
 	}
@@ -61,30 +62,32 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 }
 
 // scales is the scales of a part's values.
-func (bitKind) scales(p *plan, b *part) (scales []float32) {
+func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 	if p.packed.valuesInKeys {
-		_, scales = p.packed.keys(p.packed.data[b.place:])
+		_, scales = p.packed.keys(b.memory[b.place:])
 	} else {
-		_, scales = p.packed.values(p.packed.data[b.place:])
+		_, scales = p.packed.values(b.memory[b.place:])
 	}
 	return scales
 }
 
 func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	if !w.typed {
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(p.packed.data[b.place:])
-	if p.packed.v.format == I4 {
-		values = w.levelValues(p.packed, values, b.place)
+	values, _ := p.packed.values(b.memory[b.place:])
+	format := p.packed.v.format
+	if format == I4 && c.rows > p.codeRows {
+		values, format = w.levelValues(p.packed, values, b.place), I8
 	}
-	w.accumulateTyped(p, c, st, values, t, at)
+	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 
-// accumulateTyped adds values of fewer bits, of which a tile's rows see the first ones.
-func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, values []byte, t *tile, at int) {
+// accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
+	t *tile, at int) {
 	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
-	accumulateTyped(p.packed.v.read, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+	accumulateTyped(format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

@@ -1,56 +1,36 @@
 package attn
 
-import (
-	"github.com/seed-1415985d/attn/internal/operand"
-)
+import "github.com/seed-1415985d/attn/internal/operand"
 
-// viewKind is keys and values where the caller has them: rows, which few rows of queries read in
-// place, and for more are packed into panels once for all.
-type viewKind struct{}
+// floatKind is float32: in panels, as kernels read keys and values of a cache or store, or where
+// the caller has them: in rows, which few rows of queries read in place, and for more are packed
+// into panels once for all.
+type floatKind struct{}
 
-func (viewKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+	if p.keyKind == kindPanels {
+		w.queue.inOrder = c.rows <= p.inOrderRows
+		if w.pointer = 0; c.rows <= p.keys.pagedRows {
+			w.pointer = operand.Address(b.memory, b.place)
+		}
+		return
+	}
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	if !inPlace {
+	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
-		k := p.k.Data[p.k.offset(c.b, c.kv, b.first+from):]
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
 		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
 	}
 }
 
-func (viewKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	if c.rows > p.keys.inPlaceRows {
-		panelKind{}.score(w, p, c, b, t, at)
+func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
+	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
+	if c.rows <= p.keys.inPlaceRows {
+		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
+		scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
 		return
 	}
-	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	k := p.k.Data[p.k.offset(c.b, c.kv, b.first+lo):]
-	scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
-}
-
-func (viewKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	w.layoutPanels(p, false) // packed here: it is in the cache
-	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
-	if c.rows <= p.values.inPlaceRows { // whole vectors can be read where they are
-		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
-		return
-	}
-	from := p.v.Data[p.v.offset(c.b, c.kv, b.first+b.lo):]
-	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
-}
-
-// panelKind is float32 in packed order: keys as score reads them, and values as accumulate does.
-type panelKind struct{}
-
-func (panelKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	w.queue.inOrder = c.rows <= p.inOrderRows
-	if w.pointer = 0; c.rows <= p.keys.pagedRows {
-		w.pointer = operand.Address(p.packed.data, b.place)
-	}
-}
-
-func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	if p.pairwise {
 		w.prefetchPairs(p, c, b, t)
 	}
@@ -60,11 +40,25 @@ func (panelKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 		&w.queue)
 }
 
-func (panelKind) values(w *scratch, p *plan, c *chunk, b *part) {
-	w.layoutPanels(p, c.rows <= p.inOrderRows)
-	if c.rows <= p.values.pagedRows {
-		w.layout.pointer = operand.Address(p.packed.data, b.place+p.packed.keyBytes)
+func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
+	if p.valueKind == kindPanels {
+		w.layoutPanels(p, c.rows <= p.inOrderRows)
+		if c.rows <= p.values.pagedRows {
+			w.layout.pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
+		}
+		return
 	}
+	w.layoutPanels(p, false) // packed here: it is in the cache
+	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
+	if c.rows <= p.values.inPlaceRows { // whole vectors can be read where they are
+		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
+		return
+	}
+	if p.listed {
+		return
+	}
+	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
+	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
 // layoutPanels makes w.layout that of float32 in panels.
@@ -73,7 +67,7 @@ func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.set(&tuned, false, inOrder)
 }
 
-func (panelKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
@@ -104,35 +98,26 @@ func (w *scratch) hides(p *plan, b *part, t *tile, v []float32, at int) bool {
 			return false
 		}
 	}
-	if !w.scanned {
-		w.scanned, w.finite = true, w.scan(b, v)
+	if w.scanned {
+		return !w.finite
+	}
+	layout := &w.layout
+	if w.scanned, w.finite = true, true; layout.panelStride == panel { // the caller's rows
+		for j := b.lo; j < b.hi && w.finite; j++ {
+			w.finite = allFinite(v[j*layout.stride:][:layout.cols])
+		}
+	} else {
+		for c := 0; c < layout.cols && w.finite; c += panel {
+			w.finite = allFinite(v[c/panel*layout.panelStride:][b.lo*panel : b.hi*panel])
+		}
 	}
 	return !w.finite
-}
-
-// scan reports whether all values of a part are finite.
-func (w *scratch) scan(b *part, v []float32) bool {
-	layout := &w.layout
-	if layout.panelStride == panel { // rows, as the caller has them
-		for j := b.lo; j < b.hi; j++ {
-			if !allFinite(v[j*layout.stride:][:layout.cols]) {
-				return false
-			}
-		}
-		return true
-	}
-	for c := 0; c < layout.cols; c += panel {
-		if !allFinite(v[c/panel*layout.panelStride:][b.lo*panel : b.hi*panel]) {
-			return false
-		}
-	}
-	return true
 }
 
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](p.packed.data[b.place:][:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
 	}
 	return w.k
 }
@@ -142,9 +127,41 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](p.packed.data[b.place:][p.packed.keyBytes:p.packed.block])
+		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
 	case c.rows <= p.values.inPlaceRows:
-		return p.v.Data[p.v.offset(c.b, c.kv, b.first):]
+		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v
+}
+
+// pointerOf is where kernels are that read keys or values of a part, page by page
+// (gen/prefetch_pages.go) or line by line (gen/sequential.go); 0 if they do not. They prefetch what
+// is prefetchWindow after it.
+// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
+// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
+// pointer is a window before that. While it reads a step, that is the next step: after the last one
+// of keys the first one of values, and after that of values the next block's first keys.
+func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
+	switch step := p.step < Block && b.hi-b.lo == p.step; {
+	case step && b.hi < Block:
+		return sharePointer(x, c, b.first+b.hi, p.step)
+	case step && x == &p.k:
+		return sharePointer(&p.v, c, b.first, p.step)
+	case step:
+		return sharePointer(&p.k, c, b.first+Block, p.step)
+	case c.rows > at.pagedRows:
+		return 0
+	case at.shared:
+		return sharePointer(x, c, b.first+Block, Block)
+	}
+	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
+}
+
+// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
+// if these do not exist.
+func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
+	if next += c.base; next >= x.L {
+		return 0
+	}
+	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
 }

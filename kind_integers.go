@@ -45,8 +45,11 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and
 // values.
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
-	if p.packed != nil {
-		return p.packed.data[b.place:][:p.packed.block]
+	switch {
+	case p.packed != nil:
+		return b.memory[b.place:][:p.packed.block]
+	case p.listed:
+		return w.ints.gathered()
 	}
 	return w.int8Block(p, c, b.first)
 }
@@ -54,8 +57,8 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 // int8Block is the block with key first of the chunk's head, in a call over views.
 func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	x, i := &w.ints.blocks, first/Block
-	if x.b != c.b || x.kv != c.kv {
-		x.forget(c.b, c.kv)
+	if x.b != c.b || x.kv != c.kv || x.base != c.base {
+		x.forget(c.b, c.kv, c.base)
 	}
 	place := min(i, len(x.kept))
 	to := x.data[place*x.format.block:][:x.format.block]
@@ -70,7 +73,9 @@ func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	from := max(first, c.from)
 	n := min(first+Block, c.keys) - from
 	w.writer.fit(&x.format)
-	w.writer.writeKeys(&x.format, to, from-first, p.k.Data[p.k.offset(c.b, c.kv, from):], p.k.SL, n)
-	w.writer.writeValues(&x.format, to, from-first, p.v.Data[p.v.offset(c.b, c.kv, from):], p.v.SL, n)
+	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+from):]
+	values := p.v.Data[p.v.offset(c.b, c.kv, c.base+from):]
+	w.writer.writeKeys(&x.format, to, from-first, keys, p.k.SL, n)
+	w.writer.writeValues(&x.format, to, from-first, values, p.v.SL, n)
 	return to
 }

@@ -39,7 +39,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 
 // latentKeys is the keys of a part as they are transposed.
 func (w *scratch) latentKeys(p *plan, b *part) []byte {
-	keys, _ := p.packed.keys(p.packed.data[b.place:])
+	keys, _ := p.packed.keys(b.memory[b.place:])
 	if p.packed.k.format == I4 {
 		keys = w.levelKeys(p.packed, keys, b.place)
 	}
@@ -64,9 +64,9 @@ func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, 
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, false)
 	case !w.typed:
-		panelKind{}.accumulate(w, p, c, st, b, t, at)
+		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		w.accumulateTyped(p, c, st, memoryOf(w.v), t, at)
+		w.accumulateTyped(p, c, st, p.packed.k.read, memoryOf(w.v), t, at)
 	}
 }
 

@@ -13,7 +13,7 @@ type levelScratch struct {
 // fit makes the memory large enough for the blocks of a cache or store, and forgets those of calls
 // before.
 func (x *levelScratch) fit(s *packedKV) {
-	x.keysPlace, x.valuePlace = -1, -1
+	x.forget()
 	if s.k.format == I4 {
 		x.keys = grow(x.keys, Block*roundUp(s.d, 8)) // upper halves may be behind the last
 	}
@@ -21,6 +21,9 @@ func (x *levelScratch) fit(s *packedKV) {
 		x.values = grow(x.values, Block*s.cols)
 	}
 }
+
+// forget says that none are there.
+func (x *levelScratch) forget() { x.keysPlace, x.valuePlace = -1, -1 }
 
 // levelKeys returns the levels of the keys of the block at a place, which are codes.
 func (w *scratch) levelKeys(s *packedKV, codes []byte, place int) []byte {

@@ -17,7 +17,7 @@ type source struct {
 	first  int          // tokens before this position of the cache or sequence were dropped
 }
 
-// packedKV is packed blocks of keys and values, those of a head one after the other. In a cache the
+// packedKV is packed blocks of keys and values, those of a head side by side. In a cache the
 // heads are those of each batch entry in turn, and their blocks form a ring: a token has the block
 // of its position, modulo all of a head.
 //
@@ -51,8 +51,8 @@ type packedKV struct {
 
 	keyBytes   int // of a block's keys, scales included
 	block      int // of a block
-	headStride int // of all blocks of a head,
-	blocks     int // of which there are so many
+	headStride int // of all blocks of a head
+	blocks     int // their number
 }
 
 // packedSide is the format of keys, or of values.

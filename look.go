@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// What rows see of a block by position, tree, mask and blocks is asked before anything of it is read:
-// none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not touched, and
-// tiles that see all of them take the way of full blocks.
+// What rows see of a block by position, tree, mask and blocks is asked before anything of it is
+// read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
+// touched, and tiles that see all of them take the way of full blocks.
 
 // What a chunk's rows see of a block together. The zero value is not known yet.
 const (
@@ -34,7 +34,8 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 	shared := (p.mask.Data == nil || p.mask.SH == 0) && (p.blocked.Data == nil || p.blocked.SH == 0)
 	blocks := parts(p.lk, Block)
-	if !shared || p.sequences != nil || p.kvHeads == 1 || p.chunksPerHead*blocks > maxKnown {
+	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
+		p.chunksPerHead*blocks > maxKnown {
 		w.unknown = 0
 		return &w.unknown
 	}
@@ -90,13 +91,15 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
 // blocksSeen reports whether some block of queries of the chunk sees a block of keys.
 func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	first, last := c.row/p.group-c.query, (c.row+c.rows-1)/p.group-c.query
+	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
 	heads := min(p.group, c.rows)
 	if p.blocked.SH == 0 {
 		heads = 1
 	}
 	for g := range heads {
 		for i := first / Block; i <= last/Block; i++ {
-			if p.blocked.Data[p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)+b.first/Block] {
+			at := p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)
+			if p.blocked.Data[at+from] || p.blocked.Data[at+to] {
 				return true
 			}
 		}
@@ -113,21 +116,40 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) {
 		if p.group == 1 || p.blocked.SH == 0 {
 			n = min(len(seen)-r, (i/Block+1)*Block*p.group-(c.row+r-c.query*p.group))
 		}
-		if !p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block)+b.first/Block] {
-			clear(seen[r : r+n])
+		keys := c.keysOfBlocks(b, p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block):])
+		for j := range seen[r : r+n] {
+			seen[r+j] &= keys
 		}
 		r += n
 	}
 }
 
+// keysOfBlocks is the keys of a part that a row of Options.Blocks shows. Those of a document may be
+// in two of its blocks.
+func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
+	at := c.base + b.first
+	first := lowBits(Block - at%Block)
+	if row = row[at/Block:]; row[0] {
+		keys = first
+	}
+	if b.hi > Block-at%Block && row[1] {
+		keys |= ^first
+	}
+	return keys
+}
+
 // lookAtMask takes keys out of seen that the mask does not allow. A mask that is the same for all
 // heads is looked at once for those of the group.
 func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
+	if p.listed {
+		w.lookAtListMask(p, c, b, seen)
+		return
+	}
 	group := p.group
 	if p.mask.SH != 0 {
 		for r := range min(group, len(seen)) {
 			h, i := p.locate(c.kv, c.row+r)
-			from := p.mask.offset(c.b, h, i) + b.first + b.lo
+			from := p.mask.offset(c.b, h, i) + c.base + b.first + b.lo
 			rows := (len(seen) - r + group - 1) / group
 			maskKeys(p.mask.Data[from:], seen[r:], rows, group, p.mask.SL, b.lo, b.hi-b.lo)
 		}
@@ -142,7 +164,7 @@ func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
 	for i := range allowed {
 		allowed[i] = ^uint64(0)
 	}
-	from := p.mask.offset(c.b, 0, first) + b.first + b.lo
+	from := p.mask.offset(c.b, 0, first) + c.base + b.first + b.lo
 	maskKeys(p.mask.Data[from:], allowed, queries, 1, p.mask.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
 		i := 0
@@ -158,7 +180,7 @@ func (w *scratch) lookAtMask(p *plan, c *chunk, b *part, seen []uint64) {
 // where a row of the mask stands for all, so that long runs that nobody sees take no time.
 func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	several := p.mask.SL != 0 || p.mask.SH != 0
-	if p.mask.Data == nil || c.heads > 1 || c.rows > inPlaceRows && several {
+	if p.mask.Data == nil || p.listed || c.heads > 1 || c.rows > inPlaceRows && several {
 		return lo
 	}
 	rows := c.rows
@@ -168,7 +190,7 @@ func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	next := hi
 	for r := range rows {
 		h, i := p.locate(c.kv, c.row+r)
-		at := p.mask.offset(c.b, h, i)
+		at := p.mask.offset(c.b, h, i) + c.base
 		if n := indexTrue(p.mask.Data[at+lo : at+next]); n >= 0 {
 			next = lo + n
 		}

@@ -85,6 +85,16 @@ type Options struct {
 	// a Mask of their elements means, has its bits, and composes with everything; blocks that nobody
 	// sees cost nothing. The zero View is none.
 	Blocks Mask
+	// Documents, for B = 1, holds the lengths of sequences that lie one after the other, 0 included.
+	// They add up to Lq, and a query sees keys of its own document only. Causal, Window and Slopes
+	// count positions from the document's first query and key, and BottomRight aligns by its lengths:
+	// the bits are those of a call for each. LSE, Mask, Bias, Blocks and Weights keep the indices of
+	// the whole, and weights of other documents' keys are 0. It is for [Attend] and [Pool.Attend],
+	// with an Offset of 0 and without QueryLens and KeyLens. nil is none.
+	Documents []int
+	// KeyDocuments holds the numbers of keys of the Documents, which add up to Lk; nil means the
+	// Documents themselves.
+	KeyDocuments []int
 	// Tree holds the parents of Lq queries: for each the index of one before it, or −1 if it has
 	// none. The last Lq keys are the queries' own tokens, and a query sees the keys before these, its
 	// own and those of its ancestors: proposed tokens that branch are verified in one call, as if each
@@ -96,6 +106,15 @@ type Options struct {
 	// KeyLens own tokens are the last ones of each entry. [AttendSequences] takes QueryLens: there the
 	// parents of a sequence's queries are counted from its first query. A [State] takes no Tree.
 	Tree []int
+	// Keys [B or 1, H or KVH or 1, Lq, n] lists the keys of each query, by their positions, strictly
+	// ascending; −1 fills up what is behind the last. Attention is that over the keys and values
+	// that are listed, gathered in this order, whatever else there is: blocks and segments count
+	// along the list. What depends on positions, Causal, Window, Slopes, KeyLens, Mask and Bias, goes
+	// on taking those of the keys, and listed keys that these hide keep their places. Weights are
+	// [B, H, Lq, n] then. Only listed keys are read. Heads that share a list, and queries that do
+	// (Broadcast), read them together. A position that no key has is [ErrOption], and so is Keys
+	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
+	Keys View[int32]
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.
 	Weights Tensor

@@ -2,6 +2,8 @@ package attn
 
 import (
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -25,6 +27,7 @@ type plan struct {
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
 	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
+	listed      bool    // queries have lists of keys
 	update      bool    // of a State, which may begin with any key of a sequence
 	causal      Causal
 	offset      int
@@ -42,8 +45,9 @@ type plan struct {
 type bufferOptions struct {
 	given bool // some of them
 
-	mask    Mask // Data is nil if there is none
-	blocked Mask // Options.Blocks, likewise
+	mask    Mask        // Data is nil if there is none
+	blocked Mask        // Options.Blocks, likewise
+	lists   View[int32] // Options.Keys, if there are queries that have some
 	bias    Tensor
 	weights Tensor
 	slopes  []float32
@@ -71,20 +75,20 @@ type schedule struct {
 	bytes              float64 // of keys and values
 	keyKind, valueKind kind
 
-	typedRows      int  // up to so many rows widen whole blocks of fewer bits in their kernels
-	codeRows       int  // up to so many rows of integers look codes of I4 up in their kernels
+	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
+	codeRows       int  // up to so many rows look codes of I4 up in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
 	blocks      int  // at most, of a span,
-	spanRows    int  // of chunks of up to so many rows; of others, a span is one block
+	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
 	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
 	pairwise    bool // single pairs of query and key may be masked
 	plain       bool // scores are products and nothing more
 	looks       bool // a mask or blocks may hide keys: each block is looked at before it is read
 	full        bool // plain, and full blocks of float32 go from kernel to kernel
 	inOrder     bool // keys and values in place are read in order
-	inOrderRows int  // and by chunks of up to so many rows those of a cache or store
+	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
 }
 
 // kind is a form of keys or of values, see kind.go.
@@ -100,8 +104,8 @@ const (
 
 // placement is where the kernels read keys, or values: where the caller has them, or packed.
 type placement struct {
-	inPlaceRows int  // chunks of up to so many rows read them in place; 0: all read them packed
-	pagedRows   int  // chunks of up to so many rows prefetch them along a pointer
+	inPlaceRows int  // chunks of up to this many rows read them in place; 0: all read them packed
+	pagedRows   int  // chunks of up to this many rows prefetch them along a pointer
 	shared      bool // each head of a chunk prefetches its share of all heads' tokens
 }
 
@@ -146,8 +150,11 @@ type chunk struct {
 	position  int // of query 0 of the batch entry among the keys
 	from      int // the batch entry's keys begin here,
 	keys      int // and end here
+	base      int // key 0 in views and options: where the keys of a document begin
 	query     int // the entry's first query, where those of several entries are packed,
 	blockRow  int // and its first block of queries in Options.Blocks
+
+	list, listed int // where the list of the rows is, and how many keys it has
 
 	table    *pages.Table // of the sequence that the keys are of, in a call over several
 	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
@@ -174,7 +181,7 @@ func (p *plan) entry(b int, c *chunk) (rows int) {
 	if p.queryLens != nil {
 		queries = p.queryLens[b]
 	}
-	c.b, c.heads, c.position, c.keys = b, 1, p.offset, p.lk
+	c.b, c.heads, c.position, c.base, c.keys = b, 1, p.offset, 0, p.lk
 	if p.keyLens != nil {
 		c.keys = p.keyLens[b]
 	}
@@ -200,7 +207,12 @@ func (p *plan) chunk(i int, c *chunk) (padding int) {
 }
 
 // firstSegment is the first segment of keys that have not all been dropped.
-func (p *plan) firstSegment() int { return p.first / Segment }
+func (p *plan) firstSegment() int {
+	if p.listed {
+		return 0
+	}
+	return p.first / Segment
+}
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
 // first and the last row tell.
@@ -208,6 +220,9 @@ func (p *plan) bound(c *chunk) {
 	if p.parents != nil {
 		p.boundTree(c)
 		return
+	}
+	if p.listed {
+		p.findList(c)
 	}
 	_, first := p.locate(c.kv, c.row)
 	_, last := p.locate(c.kv, c.row+c.rows-1)
@@ -246,7 +261,10 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 	if p.left >= 0 {
 		lo = min(max(lo, at-p.left), c.keys) // the window may begin after the last key
 	}
-	return lo, max(lo, hi)
+	if hi = max(lo, hi); p.listed {
+		return p.listRange(c, lo, hi)
+	}
+	return lo, hi
 }
 
 // What goes through the kernels together.
@@ -255,11 +273,12 @@ func (p *plan) keyRange(c *chunk, i int) (lo, hi int) {
 type part struct {
 	first  int // key at which the block begins, from which lo and hi count
 	lo, hi int
-	place  int  // where the block begins in the memory of a cache or store
-	equal  bool // by position, every row of the chunk sees all of these keys
-	looked bool // which of them rows see is in scratch.seen; then
-	every  bool // whether all rows see the whole block,
-	trims  bool // or some so few keys that tiles may have fewer
+	memory []byte // of a cache or store, or what was gathered of it, and
+	place  int    // where the block begins in that
+	equal  bool   // by position, every row of the chunk sees all of these keys
+	looked bool   // which of them rows see is in scratch.seen; then
+	every  bool   // whether all rows see the whole block,
+	trims  bool   // or some so few keys that tiles may have fewer
 }
 
 // tile is the rows that go through the kernels together, and the keys of the
@@ -311,9 +330,40 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) {
 	}
 }
 
-// placeOf is where the block of a cache or store begins that has key j.
-func (p *plan) placeOf(c *chunk, j int) int {
-	var at [1]int
-	p.findBlocks(c, j, at[:])
-	return at[0]
+// Options.Keys: each query has a list of the keys that it attends to, and attention is that over
+// these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
+// parts count as keys are places in it: blocks, segments and bounds. Positions say which of them a
+// row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
+
+// rowsPerList is how many rows of a key/value head, one after another, share a list.
+func (p *plan) rowsPerList() int {
+	switch {
+	case p.lists.H == p.heads && p.lists.SH != 0:
+		return 1
+	case p.lists.SL == 0:
+		return p.lq * p.group
+	}
+	return p.group
+}
+
+// findList finds the list of a chunk's rows: -1 fills up what is behind it.
+func (p *plan) findList(c *chunk) {
+	h, i := p.locate(c.kv, c.row)
+	if p.lists.H == p.kvHeads {
+		h = c.kv
+	}
+	c.list = p.lists.offset(c.b, h, i)
+	list := p.lists.Data[c.list:][:p.lists.D]
+	c.listed = sort.Search(len(list), func(i int) bool { return list[i] < 0 })
+}
+
+// listOf is the positions of the keys of a chunk's rows.
+func (p *plan) listOf(c *chunk) []int32 { return p.lists.Data[c.list:][:c.listed] }
+
+// listRange returns the places of a chunk's list that hold keys lo to hi−1.
+func (p *plan) listRange(c *chunk, lo, hi int) (from, to int) {
+	list := p.listOf(c)
+	from, _ = slices.BinarySearch(list, int32(lo))
+	to, _ = slices.BinarySearch(list[from:], int32(hi))
+	return from, from + to
 }

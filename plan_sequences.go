@@ -6,32 +6,40 @@ import (
 	"github.com/seed-1415985d/attn/internal/pages"
 )
 
-// sequenceCall is a call over several sequences: their queries are packed one sequence after the
-// other, each sees keys of its own, and the work items that they make differ in size.
+// sequenceCall is a call over several sequences of a store, or documents: their queries are packed
+// one sequence after the other, each sees keys of its own, and the work items that they make differ
+// in size.
 type sequenceCall struct {
+	documents bool // whose keys are packed as queries are
+
 	sequences []callSequence
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
 
 	longest   int // queries of a sequence
+	keys      int // of the longest sequence
 	blockRows int // blocks of queries, each sequence's counted for itself
 }
 
-// callSequence is one sequence of a call.
+// callSequence is one sequence of a call, or a document.
 type callSequence struct {
-	table          *pages.Table
-	query, queries int // its first query among all, and their number
-	blockRow       int // its first block of queries among all
-	shared         int // positions in the pages of the sequence before it, by order
+	table          *pages.Table // nil for a document
+	key, keys      int          // a document's first key among all, and their number
+	query, queries int          // its first query among all, and their number
+	blockRow       int          // its first block of queries among all
+	shared         int          // positions in the pages of the sequence before it, by order
 }
 
 // workItem is rows of queries of one sequence, or all those of several that share pages. It makes a
-// chunk for each key/value head, and a chunk that workers share makes a unit for each segment.
+// chunk for each key/value head, or for a few of a document, and a chunk that workers share makes a
+// unit for each segment.
 type workItem struct {
 	first, sequences int // a run of sequenceCall.order
 	row, rows        int // rows [row, row+rows) of one sequence
+	heads            int // key/value heads of a chunk
 	segment          int // the first segment that rows see, and
 	segments         int // into how many the keys are divided, 1 if they are whole
+	chunks           int // their number
 	chunk, unit      int // the first chunk, and the first unit
 	state            int // where the states of its segments are,
 	stateSize        int // and how large each is
@@ -90,9 +98,10 @@ type prefixRows struct {
 func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 	s := p.sequences
 	w := s.itemOf(i, false)
-	kv := i - w.chunk
+	kv := (i - w.chunk) * w.heads
 	if w.sequences == 1 {
 		p.rowsOfSequence(c, &s.sequences[s.order[w.first]], kv, w.row, w.rows)
+		c.heads = min(w.heads, p.kvHeads-kv)
 		return group
 	}
 	group = group[:0]
@@ -115,8 +124,13 @@ func (p *plan) sequenceChunk(i int, c *chunk, group []prefixRows) []prefixRows {
 // rowsOfSequence makes c rows of queries of one sequence. Queries are counted as they are packed.
 func (p *plan) rowsOfSequence(c *chunk, s *callSequence, kv, row, rows int) {
 	*c = chunk{kv: kv, heads: 1, row: s.query*p.group + row, rows: rows,
-		table: s.table, from: s.table.First(), keys: s.table.Len(), position: -s.query,
-		query: s.query, blockRow: s.blockRow}
+		position: -s.query}
+	if p.sequences.documents {
+		c.base, c.keys = s.key, s.keys
+	} else {
+		c.table, c.from, c.keys = s.table, s.table.First(), s.table.Len()
+		c.query, c.blockRow = s.query, s.blockRow
+	}
 	if p.causal == BottomRight {
 		c.position += c.keys - s.queries
 	}

@@ -309,8 +309,8 @@ func (j *job) scheduleSequences(workers int) {
 	size := 0
 	for i := range p.sequences.items {
 		w := &p.sequences.items[i]
-		j.units += p.kvHeads * w.segments
-		for chunk := range p.kvHeads {
+		j.units += w.chunks * w.segments
+		for chunk := range w.chunks {
 			j.left[w.chunk+chunk] = int32(w.segments)
 		}
 		if w.segments > 1 {
@@ -371,9 +371,9 @@ func (j *job) attendUnit(w *scratch, i int) {
 		j.segment(w, chunk, segment)
 		return
 	}
-	next := j.plan.chunks
-	if i+j.workers < j.units && j.plan.sequences == nil { // a guess: others take one each
-		next = j.order(i + j.workers)
+	next, s := j.plan.chunks, j.plan.sequences
+	if i+j.workers < j.units && (s == nil || s.documents) { // a guess: others take one each
+		next, _, _ = j.chunkOf(i + j.workers)
 	}
 	w.attendChunk(&j.plan, chunk, next)
 }

@@ -10,7 +10,12 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 		return err
 	}
 	j.plan = newPlan(dst, q, k, v, opt)
-	if err = j.plan.init(opt); err == nil {
+	if opt != nil && opt.Documents != nil {
+		err = j.plan.initDocuments(&j.call, opt)
+	} else {
+		err = j.plan.init(opt)
+	}
+	if err == nil {
 		p.attend(j)
 	}
 	p.putJob(j)

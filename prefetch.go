@@ -1,17 +1,11 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+// What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
+// pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
 
-// What the engine has prefetched while kernels compute, and in which way: a queue of rows for
-// score, and for few rows a pointer along which their kernels go through pages
-// (gen/prefetch_pages.go), or line by line (gen/sequential.go). What these prefetch is
-// prefetchWindow after the pointer. No result depends on any of it.
-
-const (
-	// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a
-	// part in each: under a causal mask few rows see these blocks, so one is not enough.
-	outputBlocks = 4
-)
+// outputBlocks is during how many blocks before a chunk's last one outputs are prefetched, a part
+// in each: under a causal mask few rows see these blocks, so one is not enough.
+const outputBlocks = 4
 
 // prefetchTokens fills the queue for the block at key first: with the next block's keys and values
 // and some of the chunk's outputs, in the last block of the chunk with the keys and values that the
@@ -46,9 +40,10 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
 func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 {
 		return runs
 	}
+	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
 		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
@@ -79,7 +74,7 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 // prefetchPairs puts the bias of a tile, or the next block's mask if there is no bias, in front of
 // the queue: the bias is read as soon as the tile's scores are there.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
-	if c.rows <= inPlaceRows {
+	if c.rows <= inPlaceRows || p.listed {
 		return
 	}
 	heads := min(p.group, t.rows, pairRuns)
@@ -88,44 +83,14 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		rows := p.rowsOfHead(t, first)
 		at := &w.queue.runs[pairRuns-heads+first]
 		if p.bias.Data != nil {
-			from := p.bias.offset(c.b, h, i) + b.first + t.lo
+			from := p.bias.offset(c.b, h, i) + c.base + b.first + t.lo
 			*at = prefetchRunOf(p.bias.Data, from, p.bias.SL, rows, t.hi-t.lo)
 		} else if next := b.first + Block; p.mask.Data != nil && next < c.hi {
-			from := p.mask.offset(c.b, h, i) + next // it was looked at for this block
+			from := p.mask.offset(c.b, h, i) + c.base + next // it was looked at for this block
 			*at = prefetchRunOf(p.mask.Data, from, p.mask.SL, rows, min(Block, c.hi-next))
 		} else {
 			return
 		}
 	}
 	w.queue.start(pairRuns-heads, pairEvery)
-}
-
-// pointerOf is where kernels are that read keys or values of a part, page by page; 0 if they do not.
-// Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
-// the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
-// pointer is a window before that. While it reads a step, that is the next step: after the last one
-// of keys the first one of values, and after that of values the next block's first keys.
-func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
-	switch step := p.step < Block && b.hi-b.lo == p.step; {
-	case step && b.hi < Block:
-		return sharePointer(x, c, b.first+b.hi, p.step)
-	case step && x == &p.k:
-		return sharePointer(&p.v, c, b.first, p.step)
-	case step:
-		return sharePointer(&p.k, c, b.first+Block, p.step)
-	case c.rows > at.pagedRows:
-		return 0
-	case at.shared:
-		return sharePointer(x, c, b.first+Block, Block)
-	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, b.first))
-}
-
-// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
-// if these do not exist.
-func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
-	if next >= x.L {
-		return 0
-	}
-	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
 }

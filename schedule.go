@@ -27,8 +27,8 @@ const (
 	// one span: with more, what is between kernels takes no part of the time worth saving.
 	fullPackedRows = 16
 
-	// unitsPerWorker is how many units of work a worker should find at least, so that the others do
-	// not wait long for the last one.
+	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
+	// for the last one.
 	unitsPerWorker = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
@@ -47,7 +47,9 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
 	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
-	if p.keyKind == kindViews {
+	if p.listed {
+		p.chunkRows = p.alignRows(p.chunkRows)
+	} else if p.keyKind == kindViews {
 		p.headsPerChunk = p.headsBeside(t, rows)
 	}
 	p.countChunks()
@@ -97,9 +99,9 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 }
 
 // headsBeside is the number of key/value heads that go through memory together, which have at most
-// so many rows. Where few rows read rows of keys or values that lie beside those of other heads, as
-// in BLHD views, one head after the other would come to each page again and again, long after the
-// translation of its address was evicted.
+// that many rows. Where few rows read keys or values that lie beside those of other heads, as in
+// BLHD views, each head by itself would come to each page again, long after the translation of its
+// address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	apart := max(p.k.SH, p.v.SH)
 	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
@@ -126,7 +128,7 @@ func (p *plan) tokensContiguous(t *tuning.Row, x *Tensor) bool {
 	return x.SH == x.D && x.SL == x.H*x.D && x.SL <= t.L2/(2*4*keys)
 }
 
-// hasSteps reports whether so many heads that go together have few enough rows for steps.
+// hasSteps reports whether a number of heads that go together have few enough rows for steps.
 func (p *plan) hasSteps(heads int) bool {
 	return heads > 1 && p.chunkRows <= stepHeadRows &&
 		heads <= stepRows && heads*p.chunkRows <= stepRows
@@ -135,6 +137,10 @@ func (p *plan) hasSteps(heads int) bool {
 // partition divides the call among workers. Prefill has many rows and gets smaller chunks of rows;
 // decoding has few and gets segments of keys.
 func (p *plan) partition(workers int) {
+	if p.listed {
+		p.partitionLists(workers)
+		return
+	}
 	segments := (p.lk+Segment-1)/Segment - p.firstSegment()
 	want := workers * unitsPerWorker
 	units := 1 // of a chunk
@@ -161,7 +167,33 @@ func (p *plan) partition(workers int) {
 	}
 }
 
-// holdsSegments reports whether there is memory for so many states of each chunk. It divides,
+// partitionLists is partition where rows have lists: they share what is gathered, so they are apart
+// only where workers would have nothing to do.
+func (p *plan) partitionLists(workers int) {
+	segments := parts(p.lists.D, Segment)
+	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
+		p.segments = segments
+	}
+	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {
+		p.chunkRows /= 2
+		p.countChunks()
+	}
+}
+
+// alignRows is how many of up to some rows make a chunk, whose rows share a list.
+func (p *plan) alignRows(rows int) int {
+	all := p.rowsPerList()
+	if all == p.lq*p.group {
+		return rows
+	}
+	n := parts(all, rows)
+	for all%n != 0 {
+		n++
+	}
+	return all / n
+}
+
+// holdsSegments reports whether there is memory for a state of each segment of a chunk. It divides,
 // because chunks times segments may be more than an int holds.
 func (p *plan) holdsSegments(segments int) bool {
 	return p.chunks <= segmentBytes/4/p.stateSize()/max(1, segments)
@@ -177,24 +209,32 @@ func (p *plan) stateSize() int {
 func (p *plan) decideReads(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
+		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
 		queries, few = s.longest, few && !s.sharesPrefixes()
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
 		!(p.packed != nil && p.packed.rotates)
+	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
+	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
+	p.full = !p.natural && p.bias.Data == nil && !p.integers &&
+		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
+		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
+	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.pairwise {
+		p.typedRows = maxTypedRows
+	}
+	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {
+		p.codeRows = rowsOfCodes(p.integers)
+	}
+	if p.listed {
+		return // what is gathered is in the cache, for few rows as for many
+	}
 	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
 		p.inOrderRows = inPlaceRows
 	}
 	if t.Reads == tuning.PagedReads {
 		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
 	}
-	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.pairwise {
-		p.typedRows = maxTypedRows
-	}
-	if p.valueKind == kindIntegers && p.packed != nil {
-		p.codeRows = rowsOfCodes()
-	}
-	p.full = p.fullKernels(t)
 	switch {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
@@ -204,18 +244,6 @@ func (p *plan) decideReads(t *tuning.Row) {
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
-}
-
-// fullKernels reports whether full blocks need nothing but assembly for scores, softmax and values
-// one after the other, in float32, and no call has to be split.
-func (p *plan) fullKernels(t *tuning.Row) bool {
-	if p.natural || p.bias.Data != nil || p.integers ||
-		p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled) {
-		return false
-	}
-	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
-	return t.ISA.SIMD() && !chooseKernels(rows, p.d, cols).fused &&
-		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 }
 
 // decideViews says where keys and values of views are read. Keys in rows are transposed in
@@ -279,6 +307,9 @@ func (p *plan) bytesOf(keys float64) float64 {
 // work is what some rows of a key/value head take: operations, of which a multiply-add is two, and
 // bytes of keys and values. The first shared keys are read for other rows.
 func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
+	if p.listed {
+		return p.listWork(c)
+	}
 	first := c.row / p.group
 	queries := (c.row+c.rows-1)/p.group - first + 1
 	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.
@@ -295,6 +326,12 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	pairs *= float64(c.rows) / float64(queries)
 	read := max(0, c.hi-max(c.lo, shared))
 	return 2 * pairs * float64(p.d+p.dv), p.bytesOf(float64(read))
+}
+
+// listWork is plan.work where rows have lists.
+func (p *plan) listWork(c *chunk) (flops, bytes float64) {
+	keys, lists := float64(p.lists.D), parts(c.rows, p.rowsPerList())
+	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), p.bytesOf(float64(lists) * keys)
 }
 
 // sumClamped is the sum of n numbers that ascend by one from first on, each brought into [lo, hi].

@@ -30,10 +30,16 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 		}
 		first += n
 	}
-	states := 0
+	states, largest := 0, 1
 	for i := range s.items {
-		p.divideKeys(t, &s.items[i], target, &states)
+		w := &s.items[i]
+		p.divideKeys(t, w, target, &states)
+		if w.heads, w.chunks = 1, p.kvHeads; s.documents && !p.integers && w.segments == 1 {
+			p.chooseHeads(t, w, rows, target)
+		}
+		largest = max(largest, w.heads*w.rows)
 	}
+	p.chunkRows = largest
 	if workers > 1 {
 		slices.SortStableFunc(s.items, func(a, b workItem) int { return cmp.Compare(b.cost, a.cost) })
 	}
@@ -41,8 +47,8 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	for i := range s.items {
 		w := &s.items[i]
 		w.chunk, w.unit = p.chunks, units
-		p.chunks += p.kvHeads
-		units += p.kvHeads * w.segments
+		p.chunks += w.chunks
+		units += w.chunks * w.segments
 	}
 	p.decideReads(t)
 }
@@ -65,7 +71,7 @@ func (p *plan) orderSequences() {
 			p.bytes += float64(p.kvHeads) * bytes
 		}
 	}
-	if p.pairwise || p.slopes != nil {
+	if s.documents || p.pairwise || p.slopes != nil || p.listed {
 		return // these options belong to rows of one sequence each
 	}
 	slices.SortStableFunc(s.order, func(a, b int32) int {
@@ -109,10 +115,25 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
 	rows := min(all, roundUp((all+n-1)/n, splitRows))
+	if p.listed {
+		rows = min(all, p.alignRows(min(all, maxRows)))
+	}
 	for row := 0; row < all; row += rows {
 		item := workItem{first: at, sequences: 1, row: row, rows: min(rows, all-row)}
 		s.items = append(s.items, item)
 	}
+}
+
+// chooseHeads chooses how many key/value heads of a document go together: where rows are few those
+// that lie beside each other, unless workers want less.
+func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float64) {
+	p.chunkRows = w.rows
+	w.heads = p.headsBeside(t, maxRows)
+	if float64(w.heads)*w.cost > target {
+		w.heads = max(1, int(target/w.cost))
+	}
+	w.chunks = parts(p.kvHeads, w.heads)
+	w.cost *= float64(w.heads)
 }
 
 // divideKeys divides the keys of an item into segments if it is more work than the target, and
@@ -137,7 +158,9 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 		}
 		lo, hi = min(lo, c.from), max(hi, c.keys)
 	}
-	p.chunkRows = max(p.chunkRows, w.rows)
+	if p.listed {
+		lo, hi = 0, p.lists.D
+	}
 	segments := (hi+Segment-1)/Segment - lo/Segment
 	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
 	size, ok := product(p.kvHeads, segments, w.stateSize)

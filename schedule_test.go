@@ -3,6 +3,7 @@ package attn
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,43 @@ func TestSchedulePartition(t *testing.T) {
 		if j.plan.chunkRows != c.chunkRows || j.segments != c.segment {
 			t.Errorf("%s: %d rows, %d segments, want %d and %d", c.name, j.plan.chunkRows, j.segments,
 				c.chunkRows, c.segment)
+		}
+	}
+}
+
+// Rows that share a list stay together as long as the cache holds them and workers have enough to
+// do: segments of a list come first, then equal parts of its rows.
+func TestScheduleOfLists(t *testing.T) {
+	for _, c := range []struct {
+		name                    string
+		group, lq, heads, SL    int
+		rows, chunkRows, shared int
+	}{
+		{"a list for each query", 12, 5, 1, 1, 60, 12, 12},
+		{"equal parts of its rows", 12, 5, 1, 1, 10, 6, 12},
+		{"a number without parts", 13, 5, 1, 1, 10, 1, 13},
+		{"a list for all queries", 12, 5, 1, 0, 50, 50, 60},
+		{"a list for each head", 12, 5, 12, 1, 60, 1, 1},
+		{"one query", 12, 1, 1, 1, 10, 10, 12},
+	} {
+		p := plan{group: c.group, lq: c.lq, heads: 12, kvHeads: 1,
+			bufferOptions: bufferOptions{lists: View[int32]{L: c.lq, H: c.heads, SH: c.heads - 1, SL: c.SL}}}
+		if got := p.alignRows(c.rows); got != c.chunkRows || p.rowsPerList() != c.shared {
+			t.Errorf("%s: %d rows, %d with a list, want %d and %d", c.name, got, p.rowsPerList(),
+				c.chunkRows, c.shared)
+		}
+	}
+	use(t, tuning.Generic)
+	tuned.L2 = 1 << 20
+	for _, c := range []struct{ workers, keys, rows, segments int }{
+		{1, 2048, 128, 1}, {2, 2048, 128, 2}, {8, 2048, 32, 2}, {64, 2048, 32, 2}, {2, 1024, 64, 1},
+	} {
+		opt := &Options{Keys: BHLD(slices.Repeat([]int32{-1}, c.keys), 1, 1, 1, c.keys)}
+		j := job{plan: newPlan(zeros(1, 128, 1, 8), zeros(1, 128, 1, 8), zeros(1, 1, 9, 8),
+			zeros(1, 1, 9, 8), opt)}
+		must(t, j.plan.init(opt))
+		if j.schedule(c.workers); j.plan.chunkRows != c.rows || j.segments != c.segments {
+			t.Errorf("%+v: %d rows, %d segments", c, j.plan.chunkRows, j.segments)
 		}
 	}
 }
@@ -218,7 +256,7 @@ func TestScheduleCost(t *testing.T) {
 			dst, _, _ := x.results()
 			var call sequenceCall
 			p := newPlan(dst, x.q, Tensor{}, Tensor{}, &opt)
-			must(t, p.initSequences(&call, call.take([]*Sequence{seq}), &opt))
+			must(t, p.initSequences(&call, []*Sequence{seq}, &opt))
 			got := p.cost(&tuned)
 			p.sequences, p.queryLens, p.table = nil, nil, &seq.table
 			if cost := p.cost(&tuned); cost != got {

@@ -40,6 +40,7 @@ type scratch struct {
 	blocks     []blockRow    // rows on their way into a product by blocks
 	ints       intScratch    // of calls in integers
 	ancestors  ancestors     // of calls with a tree
+	gathered   gatherScratch // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
 }
@@ -67,6 +68,9 @@ func (w *scratch) fit(p *plan) {
 		f.oStride < want.oStride || !f.packs && want.packs ||
 		!f.ints && want.ints {
 		w.grow(p, want)
+	}
+	if p.listed {
+		w.gathered.fit(p)
 	}
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
@@ -118,4 +122,32 @@ func (w *scratch) head(c *chunk, i int, h *chunk) *chunk {
 	*h = *c
 	h.kv, h.heads, h.at = c.kv+i, 1, i*c.rows
 	return h
+}
+
+// gatherScratch is memory for what is gathered.
+type gatherScratch struct {
+	block []float32 // tokens of a cache or store, in its format
+	rows  []float32 // of a view
+	pairs []float32 // the biases of a row
+}
+
+// fit makes the memory large enough for calls of a plan.
+func (x *gatherScratch) fit(p *plan) {
+	x.pairs = grow(x.pairs, Block)
+	if p.packed != nil {
+		x.block = grow(x.block, p.packed.block/4)
+	} else {
+		x.rows = grow(x.rows, Block*max(p.d, p.dv))
+	}
+}
+
+// findBlock finds the block of a part: in a cache or store, or where it is gathered.
+func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
+	if p.listed {
+		b.memory = rawBytes(w.gathered.block)
+		return
+	}
+	var place [1]int
+	p.findBlocks(c, b.first, place[:])
+	b.memory, b.place = p.packed.data, place[0]
 }

@@ -85,7 +85,7 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	b := part{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
 	if p.packed != nil {
-		b.place = p.placeOf(c, b.first)
+		w.findBlock(p, c, &b)
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, &b) {
 		if st.overwrite {

@@ -143,6 +143,10 @@ func (p *plan) initUpdate(s stateShape, sinks []float32, opt *Options) error {
 	if p.update = true; p.parents != nil {
 		return fail(ErrOption, "Tree is set in an Update, want nil: its last keys are not known yet")
 	}
+	if opt != nil && !opt.Keys.none() {
+		return fail(ErrOption, "Keys are set in an Update, want none: a State sees all keys of its "+
+			"chunks")
+	}
 	if err := p.initQueries(p.k.B); err != nil {
 		return err
 	}

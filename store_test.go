@@ -503,7 +503,7 @@ func (p *storePlay) attend() {
 		"Pool": func(dst Tensor, opt *Options) error {
 			return pooled(dst, func(j *job) error {
 				j.plan = newPlan(dst, c.q, Tensor{}, Tensor{}, opt)
-				return j.plan.initSequences(&j.call, j.call.take(c.seqs), opt)
+				return j.plan.initSequences(&j.call, c.seqs, opt)
 			})
 		},
 	} {
@@ -717,7 +717,7 @@ func TestSequencesShareItems(t *testing.T) {
 		var r sequenceCall
 		opt := &Options{Causal: BottomRight, Slopes: c.slopes}
 		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, opt)
-		must(t, p.initSequences(&r, r.take(seqs), opt))
+		must(t, p.initSequences(&r, seqs, opt))
 		p.decideSequences(&tuned, c.workers)
 		if len(r.items) != c.items || p.chunks != c.chunks {
 			t.Errorf("%d workers: %d items, %d chunks, want %d, %d",

@@ -2,9 +2,9 @@ package attn
 
 import "github.com/seed-1415985d/attn/internal/operand"
 
-// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block
-// and whose scores are products and nothing more: most are like that. The kernels are called one
-// after the other, with operands checked once for all tiles and nothing to choose between.
+// fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
+// whose scores are products and nothing more: most are like that. The kernels are called in turn,
+// with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	d, stride, n := p.d, p.oStride, p.tileRows
@@ -104,7 +104,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
 	p.findBlocks(c, s.first, places[:s.blocks])
-	b := part{hi: Block, equal: true}
+	b := part{hi: Block, equal: true, memory: p.packed.data}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
@@ -119,7 +119,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		}
 		masked := false
 		if direct && b.hi == Block {
-			panelKind{}.keys(w, p, c, &b)
+			floatKind{}.keys(w, p, c, &b)
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
 			if operand.Reads(k, Block*p.d); c.rows <= p.values.pagedRows {
 				w.layout.pointer = operand.Address(v, 0)
@@ -151,9 +151,9 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	layout.keys = b.hi
 	block := p.packed.data[b.place:][:p.packed.block]
 	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
-	keyCodes, valueCodes := p.packed.k.format == I4, p.packed.v.format == I4
-	if keyCodes && rows > p.codeRows {
-		keys, keyCodes = w.levelKeys(p.packed, keys, b.place), false
+	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
+	if keyFormat == I4 && rows > p.codeRows {
+		keys, keyFormat = w.levelKeys(p.packed, keys, b.place), I8
 	}
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
@@ -161,29 +161,29 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	}
 	switch p.keyKind {
 	case kindPanels:
-		panelKind{}.keys(w, p, c, b)
+		floatKind{}.keys(w, p, c, b)
 		w.queue.pointer = w.pointer
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
-		scoreTyped(p.packed.k.read, w.s, q, keys, rows, p.d, b.hi)
+		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
 		if keyScales != nil {
 			scaleColumns(w.s, keyScales, rows, Block, b.hi)
 		}
 	case kindIntegers:
-		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyCodes)
+		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
 	}
 	masked = w.weigh(p, st, valueScales, visible, c.at, rows, 0, 0, b.hi)
-	if p.valueKind != kindLatent && valueCodes && rows > p.codeRows {
-		values, valueCodes = w.levelValues(p.packed, values, b.place), false
+	if p.valueKind != kindLatent && valueFormat == I4 && rows > p.codeRows {
+		values, valueFormat = w.levelValues(p.packed, values, b.place), I8
 	}
 	switch p.valueKind {
 	case kindPanels:
 		accumulate(o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block, layout)
 	case kindBits:
-		accumulateTyped(p.packed.v.read, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
+		accumulateTyped(valueFormat, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
 	case kindIntegers:
-		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueCodes)
+		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
 	case kindLatent:
 		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.overwrite)
 	}

@@ -32,6 +32,8 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 		// none
 	case p.parents != nil:
 		w.addTreeSlopes(p, c, b, t, at)
+	case p.listed:
+		w.addListSlopes(p, c, first, t, at)
 	default:
 		w.addSlopes(p, c, first, t, at)
 	}
@@ -61,9 +63,8 @@ func (w *scratch) int8Scores(p *plan, c *chunk, first int, t *tile, at int) (eve
 			u = 1
 		}
 		if p.bias.Data != nil {
-			h, i := p.locate(c.kv, row)
-			from := p.bias.offset(c.b, h, i) + first + t.lo
-			every &= addBias(s, p.bias.Data[from:], w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
+			bias := w.biasOf(p, c, row, first, t.lo, t.hi)
+			every &= addBias(s, bias, w.visible[at+r:], 1, 1, 0, t.lo, t.hi-t.lo, u)
 		} else if u != 1 {
 			scale(s, s, u)
 		}
@@ -95,10 +96,13 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 // addBias adds the bias to the tile's scores and takes the keys that it masks
 // out of w.visible. It returns the keys that are left in every row.
 func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) (every uint64) {
+	if p.listed {
+		return w.addListBias(p, c, first, t, at, u)
+	}
 	every = ^uint64(0)
 	for r := range min(p.group, t.rows) {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.bias.offset(c.b, h, i) + first + t.lo
+		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
 		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
 		every &= addBias(s, p.bias.Data[from:], w.visible[at+r:],
 			rows, p.group, p.bias.SL, t.lo, t.hi-t.lo, u)

@@ -28,7 +28,7 @@ var noOptions Options
 
 // bufferOptions returns the options that refer to memory.
 func (o *Options) bufferOptions() bufferOptions {
-	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, bias: o.Bias,
+	return bufferOptions{given: true, mask: o.Mask, blocked: o.Blocks, lists: o.Keys, bias: o.Bias,
 		weights: o.Weights, slopes: o.Slopes, sinks: o.Sinks, lse: o.LSE, parents: o.Tree,
 		queryLens: o.QueryLens, keyLens: o.KeyLens}
 }
@@ -46,8 +46,8 @@ func (p *plan) init(opt *Options) error {
 	return p.initCall(k.B, opt)
 }
 
-// initPacked validates the arguments of a call over the tokens of a cache, so many of each batch
-// entry, or over sequences of a store.
+// initPacked validates the arguments of a call over the tokens of a cache, of which each batch
+// entry has length, or over sequences of a store.
 func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
 	p.packed, p.unrotate = s, s.unrotate
 	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
@@ -140,6 +140,9 @@ func (p *plan) initOptions(opt *Options) error {
 			return err
 		}
 	}
+	if err := p.initLists(opt); err != nil {
+		return err
+	}
 	if err := p.initPairs(opt); err != nil {
 		return err
 	}
@@ -148,6 +151,10 @@ func (p *plan) initOptions(opt *Options) error {
 	}
 	if p.sinks != nil && len(p.sinks) != p.heads {
 		return fail(ErrLength, "len(Sinks) is %d, want one for each of %d heads", len(p.sinks), p.heads)
+	}
+	if (opt.Documents != nil || opt.KeyDocuments != nil) &&
+		(p.sequences == nil || !p.sequences.documents) {
+		return errDocuments(opt)
 	}
 	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
 		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d",
@@ -183,10 +190,14 @@ func (p *plan) initPairs(opt *Options) error {
 	if opt.Weights.none() {
 		return nil
 	}
-	if err := checkPairs("Weights", &p.weights, p, false); err != nil {
+	keys := p.lk
+	if !opt.Keys.none() {
+		keys = p.lists.D
+	}
+	if err := checkOptionView("Weights", &p.weights, p, false, p.lq, keys); err != nil {
 		return err
 	}
-	if p.lk == 0 {
+	if keys == 0 {
 		p.weights = Tensor{} // nothing to write; its rows could begin anywhere
 	}
 	return checkDistinct("Weights", &p.weights)
@@ -197,14 +208,15 @@ func (p *plan) checkMemory() error {
 	all := [...]extent{
 		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
 		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q),
-		extentOf("Mask", &p.mask), extentOf("Blocks", &p.blocked), extentOf("Bias", &p.bias),
+		extentOf("Mask", &p.mask), extentOf("Blocks", &p.blocked), extentOf("Keys", &p.lists),
+		extentOf("Bias", &p.bias),
 		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
 		operand.Address(p.dst.Data, 0), operand.Address(p.weights.Data, 0), operand.Address(p.lse, 0),
 		operand.Address(p.k.Data, 0), operand.Address(p.v.Data, 0), operand.Address(p.q.Data, 0),
 		operand.Address(p.mask.Data, 0), operand.Address(p.blocked.Data, 0),
-		operand.Address(p.bias.Data, 0),
+		operand.Address(p.lists.Data, 0), operand.Address(p.bias.Data, 0),
 		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
 		all[i].begin = at
@@ -364,9 +376,9 @@ func apart(a, b *Tensor, aEnd, bEnd int) bool {
 
 // onlyScalars reports that no option but numbers is given.
 func (o *Options) onlyScalars() bool {
-	return o == nil || o.Mask.none() && o.Blocks.none() && o.Bias.none() && o.Weights.none() &&
-		o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil && o.QueryLens == nil &&
-		o.KeyLens == nil
+	return o == nil || o.Mask.none() && o.Blocks.none() && o.Keys.none() && o.Bias.none() &&
+		o.Weights.none() && o.Slopes == nil && o.Sinks == nil && o.LSE == nil && o.Tree == nil &&
+		o.QueryLens == nil && o.KeyLens == nil && o.Documents == nil && o.KeyDocuments == nil
 }
 
 // compact is the index after the last element of a view to which no check could object, of which

@@ -322,6 +322,15 @@ func checkOutputs(k, v *Tensor) error {
 	return checkApart(out[:], nil)
 }
 
+func errDocuments(opt *Options) error {
+	if opt.Documents == nil {
+		return fail(ErrOption, "KeyDocuments has %d lengths, want nil without Documents",
+			len(opt.KeyDocuments))
+	}
+	return fail(ErrOption, "Documents has %d lengths, want nil: it is for Attend and Pool.Attend "+
+		"over views", len(opt.Documents))
+}
+
 func errKeyLens(opt *Options) error {
 	return fail(ErrOption, "KeyLens has %d lengths, want nil: a sequence knows its length",
 		len(opt.KeyLens))

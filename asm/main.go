@@ -25,8 +25,7 @@ func assembly(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := constants.ReadOffsets(
-		filepath.Join(folder, "kernel_layout.go"), filepath.Join(folder, "kernel_prefetch.go"))
+	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_layout.go"))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
 // last query see the last token, the other alignments take Offset. Mask and Bias [1, H or 1, L,
 // tokens] travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
-// [attn.ErrUnsupported], a Tree [attn.ErrOption].
+// [attn.ErrUnsupported], a Tree and Keys [attn.ErrOption].
 //
 // If it returns an error, it has written nothing. With tokens of which no copy is left that is a
 // [*LostError].

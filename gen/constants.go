@@ -34,7 +34,7 @@ func readPackage(folder string) (err error) {
 	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
 		return err
 	}
-	offsets, err = constants.ReadOffsets(in("kernel_layout.go"), in("kernel_prefetch.go"))
+	offsets, err = constants.ReadOffsets(in("kernel_layout.go"))
 	return err
 }
 

@@ -17,6 +17,7 @@ func int4Kernels() {
 	encodeKernel()
 	lookUpKernel("lookUpSIMD", YMM, vector)
 	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
+	typedAccumulateKernel("accumulateI4AVX512", typedI4, true)
 	int4Kernel("scoreInt4SIMD", int4AVX2, scoreInt8)
 	int4Kernel("accumulateInt4SIMD", int4AVX2, accumulateInt8)
 	int4Kernel("scoreInt4VNNIAVX512", int4VNNI, scoreInt8)
@@ -123,6 +124,30 @@ const int4Halves = 0x0f0f0f0f
 
 // int4Bounds are where magnitudes are rounded to the next level.
 var int4Bounds = []float32{10.5, 22, 34, 47, 61.5, 79, 103}
+
+// typedI4 looks codes up in a table of float32, of which a register has 16.
+var typedI4 = typedFormat{bytes: 1, grouped: true, codes: true, keep: keepLevels, widen: widenI4}
+
+func keepLevels(t *typedProgram) {
+	t.constants = 1
+	var table []uint32
+	for _, e := range int4Levels {
+		for i := range 4 {
+			table = append(table, math.Float32bits(float32(int8(e>>(8*i)))))
+		}
+	}
+	VMOVUPS(words("int4Floats", table...), t.regs[len(t.regs)-1])
+}
+
+// widenI4 takes the code of step u of eight: VPERMPS looks at the lowest four bits.
+func widenI4(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
+	if u == 0 {
+		VMOVDQU32(m, to[0])
+	} else {
+		VPSRLD(Imm(uint64(u%4*8+u/4*4)), m, to[0])
+	}
+	VPERMPS(t.regs[len(t.regs)-1], to[0], to[0])
+}
 
 // encodeKernel counts the bounds that a magnitude reaches, and puts its sign above.
 func encodeKernel() {

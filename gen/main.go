@@ -85,6 +85,7 @@ var twins = map[string]string{
 	"accumulateF16":     "accumulateTypedGeneric",
 	"accumulateBF16":    "accumulateTypedGeneric",
 	"accumulateI8":      "accumulateTypedGeneric",
+	"accumulateI4":      "accumulateTypedGeneric",
 	"widenF16":          "widenGeneric",
 	"widenBF16":         "widenGeneric",
 	"widenI8":           "widenGeneric",

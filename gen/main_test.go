@@ -54,7 +54,6 @@ func TestFailureLeavesFile(t *testing.T) {
 	files := map[string]string{
 		"internal/f32/elementary.go": "package f32\n\nconst exp2Bias = 1\n",
 		"kernel_layout.go":           "package attn\n",
-		"kernel_prefetch.go":         "package attn\n",
 		"kernel_amd64.s":             committed,
 	}
 	if err := os.MkdirAll(filepath.Join(folder, "internal/f32"), 0o755); err != nil {
@@ -85,9 +84,9 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
 		"../kernel_layout.go": {"maximaLanes": lanes, "Block": block, "panel": panel,
 			"softmaxRows": softmaxRows, "fusedRows": fusedRows, "fusedCols": fusedPanels * panel,
-			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps},
-		"../kernel_amd64.go":    {"inPlaceKeys": touchRows},
-		"../kernel_prefetch.go": {"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
+			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps,
+			"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
+		"../kernel_amd64.go": {"inPlaceKeys": touchRows},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

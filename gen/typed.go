@@ -73,11 +73,14 @@ var (
 		{2, manyRows, sizesTo(fewestRows, 8), 0}, {1, manyRows, sizesTo(fewestRows, 4), 0}}
 	typedGroupsOfI8s = []tileGroup{{4, 4, sizesTo(1, 4), 0}, {2, manyRows, sizesTo(1, 8), 0},
 		{1, manyRows, sizesTo(1, 4), 0}}
+	typedGroupsOfCodes = []tileGroup{{4, 4, sizesTo(1, 4), 0}, {1, 4, sizesTo(1, 4), 0}}
 )
 
 // groups are those of a kernel.
 func (t *typedProgram) groups() []tileGroup {
 	switch {
+	case t.format.codes:
+		return typedGroupsOfCodes
 	case !t.wide:
 		return typedGroups8
 	case t.format.grouped:

@@ -24,6 +24,9 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	}
 	Label(name)
 	lines := n * t.format.bytes * panel * unroll / lineBytes
+	if t.format.codes {
+		lines /= 2
+	}
 	for u := range unroll {
 		if u > 0 && t.format.grouped { // the last group may have fewer steps
 			CMPQ(count, imm(u))
@@ -53,7 +56,10 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 
 // unroll is how many steps a round has. Two are as fast where a step is long.
 func (t *typedProgram) unroll() int {
-	if t.wide && !t.format.grouped {
+	switch {
+	case t.format.codes:
+		return 2 * typedUnroll
+	case t.wide && !t.format.grouped:
 		return 2
 	}
 	return typedUnroll

@@ -12,6 +12,7 @@ import (
 type typedFormat struct {
 	bytes   int
 	grouped bool // the steps of a round are side by side
+	codes   bool // which are codes of four bits
 
 	// keep loads the constants that widen needs, if there are some.
 	keep func(t *typedProgram)

@@ -117,7 +117,7 @@ func TestAnnouncement(t *testing.T) {
 	m := measurement{effort: effortOf(defaultTime), match: regexp.MustCompile(""), threads: 2,
 		stderr: &text, vectors: limits.For(attn.Implementation())}
 	m.announce("x")
-	line := regexp.MustCompile(`^x: 53 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
+	line := regexp.MustCompile(`^x: 65 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
 		`busy\n$`)
 	if !line.MatchString(text.String()) {
 		t.Errorf("it says %q", text.String())
@@ -372,7 +372,9 @@ func TestWork(t *testing.T) {
 			"prefill_d64, integers": 2147483648, "prefill_d64_causal, integers": 1073741824,
 			"prefill_d128, integers": 17179869184, "prefill_d128_causal, integers": 8589934592,
 			"mla": 2281701376, "mla, bf16": 2281701376, "mla, i8": 2281701376, "mla, integers": 2281701376,
-			"bert, integers": 402653184, "decode, integers": 33 << 20, "decode_gqa, integers": 33 << 18,
+			"decode, i4": 17 << 20, "decode, i8+i4": 25 << 20, "decode, i4, integers": 17 << 20,
+			"decode, i8+i4, integers": 25 << 20, "decode_gqa, i4, integers": 17 << 18,
+			"decode_gqa, i8+i4, integers": 25 << 18, "bert, integers": 402653184, "decode, integers": 33 << 20, "decode_gqa, integers": 33 << 18,
 		}[c.Name]
 		if c.work() != want {
 			t.Errorf("%s: %g, want %g", c.Name, c.work(), want)
@@ -402,8 +404,8 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 			t.Errorf("%s: %g bytes of work, the cache has %g", c.Name, got, want)
 		}
 	}
-	if len(names) != 10 {
-		t.Errorf("%d cases read a cache, want 2 of each type and 2 in integers", len(names))
+	if len(names) != 16 {
+		t.Errorf("%d cases read a cache, want 2 of f16, bf16, i8 and f32, 2 of i4 and 6 in integers", len(names))
 	}
 }
 

@@ -8,19 +8,33 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// cacheTypes are what -cache takes.
-var cacheTypes = []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8}
+// cacheTypes are what -cache takes, alone or two of them.
+var cacheTypes = []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4}
 
-// cacheName is the name of a type on the command line and in names of benchmarks.
+// cacheName is the name of a type on the command line.
 func cacheName(t attn.Format) string { return strings.ToLower(t.String()) }
 
+// formats are those of the keys and of the values of a cache.
+type formats struct{ keys, values attn.Format }
+
+// integers reports whether both are integers.
+func (f formats) integers() bool { return min(f.keys, f.values) >= attn.I8 }
+
 // cacheType is the type that -cache names.
-func (f *runFlags) cacheType() (attn.Format, error) {
-	i := slices.IndexFunc(cacheTypes, func(t attn.Format) bool { return cacheName(t) == f.cache })
-	if i < 0 {
-		return 0, usagef("-cache is %q, want f32, f16, bf16 or i8", f.cache)
+func (f *runFlags) cacheType() (formats, error) {
+	keys, values, two := strings.Cut(f.cache, ",")
+	if !two {
+		values = keys
 	}
-	return cacheTypes[i], nil
+	named := func(name string) int {
+		return slices.IndexFunc(cacheTypes, func(t attn.Format) bool { return cacheName(t) == name })
+	}
+	i, j := named(keys), named(values)
+	if i < 0 || j < 0 || cacheTypes[j] == attn.F32 && i != j {
+		return formats{}, usagef("-cache is %q, want f32, f16, bf16, i8 or i4, or two of them for keys "+
+			"and values, such as i8,i4; values in f32 need keys in f32", f.cache)
+	}
+	return formats{cacheTypes[i], cacheTypes[j]}, nil
 }
 
 // checkCache finds mistakes in -cache.
@@ -29,8 +43,8 @@ func (f *runFlags) checkCache() error {
 		return nil
 	}
 	kind, err := f.cacheType()
-	if err == nil && f.integers && kind != attn.I8 {
-		return usagef("-cache is %q with -integers, want i8 or none", f.cache)
+	if err == nil && f.integers && !kind.integers() {
+		return usagef("-cache is %q with -integers, want i8, i4, both or none", f.cache)
 	}
 	return err
 }
@@ -38,7 +52,7 @@ func (f *runFlags) checkCache() error {
 // cachedAttend attends over a cache of the keys and values that it is given. It keeps the last
 // cache, because slices of the same heads follow one another.
 type cachedAttend struct {
-	kind attn.Format
+	kind formats
 	pool *attn.Pool // nil for one thread
 
 	cache *attn.Cache
@@ -73,7 +87,8 @@ func (c *cachedAttend) attend(dst, q, k, v attn.Tensor, opt *attn.Options) error
 func (c *cachedAttend) fill(k, v attn.Tensor) error {
 	c.release()
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: max(1, k.L), Format: c.kind})
+		Capacity: max(1, k.L), Format: c.kind.keys,
+		ValueFormat: c.kind.values})
 	if err != nil {
 		return err
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // cacheOf is a cache of keys and values.
-func cacheOf(t *testing.T, kind attn.Format, k, v attn.Tensor) *attn.Cache {
+func cacheOf(t *testing.T, kind formats, k, v attn.Tensor) *attn.Cache {
 	t.Helper()
 	c, err := attn.NewCache(attn.CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
-		Capacity: k.L, Format: kind})
+		Capacity: k.L, Format: kind.keys, ValueFormat: kind.values})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +34,12 @@ func TestRunOverCache(t *testing.T) {
 	v := attn.BHLD(f.random("v.npy", 3, b, kv, lk, dv).Data, b, kv, lk, dv)
 	opt := attn.Options{Causal: attn.BottomRight}
 	outputs := map[string]bool{}
-	for _, kind := range cacheTypes {
+	for _, kind := range append(allCaches, formats{attn.I8, attn.I4}, formats{attn.F32, attn.BF16}) {
 		c, want := cacheOf(t, kind, k, v), attn.BHLD(make([]float32, b*h*lq*dv), b, h, lq, dv)
 		if err := c.Attend(want, q, &opt); err != nil {
 			t.Fatal(err)
 		}
-		if kind != attn.I8 {
+		if kind.keys < attn.I8 {
 			read := attn.BHLD(make([]float32, len(k.Data)), b, kv, lk, d)
 			values := attn.BHLD(make([]float32, len(v.Data)), b, kv, lk, dv)
 			if err := c.Read(read, values, 0); err != nil {
@@ -51,12 +51,12 @@ func TestRunOverCache(t *testing.T) {
 		}
 		outputs[fmt.Sprint(want.Data)] = true
 		for _, threads := range []string{"1", "3"} {
-			f.mustRun("-cache", cacheName(kind), "-causal", "bottomright", "-threads", threads)
+			f.mustRun("-cache", cacheName(kind.keys)+","+cacheName(kind.values), "-causal", "bottomright", "-threads", threads)
 			f.check("out.npy", []int{b, h, lq, dv}, want.Data)
 		}
 	}
-	if len(outputs) != 4 {
-		t.Errorf("%d different outputs of 4 formats: the flag does nothing", len(outputs))
+	if len(outputs) != 7 {
+		t.Errorf("%d different outputs of 7 formats: the flag does nothing", len(outputs))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestRunOverCache(t *testing.T) {
 func TestSlicesOverCache(t *testing.T) {
 	const b, h, kv, lq, lk, d = 2, 4, 2, 21, 90, 8
 	f := newFolder(t)
-	c := &cachedAttend{kind: attn.I8}
+	c := &cachedAttend{kind: formats{attn.I8, attn.I8}}
 	defer c.release()
 	j := job{attend: c.attend, threads: 1, group: h / kv,
 		q:   attn.BHLD(f.random("q", 1, b*h*lq*d).Data, b, h, lq, d),
@@ -72,7 +72,7 @@ func TestSlicesOverCache(t *testing.T) {
 		v:   attn.BHLD(f.random("v", 3, b*kv*lk*d).Data, b, kv, lk, d),
 		dst: attn.BHLD(make([]float32, b*h*lq*d), b, h, lq, d)}
 	want := attn.BHLD(make([]float32, b*h*lq*d), b, h, lq, d)
-	if err := cacheOf(t, attn.I8, j.k, j.v).Attend(want, j.q, nil); err != nil {
+	if err := cacheOf(t, formats{attn.I8, attn.I8}, j.k, j.v).Attend(want, j.q, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i := range b {
@@ -90,15 +90,26 @@ func TestSlicesOverCache(t *testing.T) {
 	}
 }
 
+// allCaches are caches of one format.
+var allCaches = func() (all []formats) {
+	for _, f := range cacheTypes {
+		all = append(all, formats{f, f})
+	}
+	return all
+}()
+
 func TestRunOverCacheRefuses(t *testing.T) {
 	f := newFolder(t)
 	f.random("q.npy", 1, 2, 3, 4)
 	f.random("k.npy", 2, 2, 5, 4)
 	v := f.random("v.npy", 3, 2, 5, 4)
 	for want, args := range map[string]string{
-		`-cache is "f64", want f32, f16, bf16 or i8`:      "-cache f64",
-		`-cache is "", want f32, f16, bf16 or i8`:         "-cache=",
-		`-cache is "f16" with -integers, want i8 or none`: "-cache f16 -integers",
+		`-cache is "f64", want f32, f16, bf16, i8 or i4`:               "-cache f64",
+		`-cache is "", want f32, f16, bf16, i8 or i4`:                  "-cache=",
+		`-cache is "i8,i2", want f32, f16`:                             "-cache i8,i2",
+		`-cache is "i8,f32", want f32, f16`:                            "-cache i8,f32",
+		`-cache is "f16" with -integers, want i8, i4, both or none`:    "-cache f16 -integers",
+		`-cache is "i8,f16" with -integers, want i8, i4, both or none`: "-cache i8,f16 -integers",
 	} {
 		status, stdout, stderr := f.run(strings.Fields(args)...)
 		checkRefusal(t, 2, status, stdout, stderr, want)

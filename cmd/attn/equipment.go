@@ -15,7 +15,7 @@ type equipment struct {
 // inputs of one shape.
 type inputs struct {
 	q, k, v attn.Tensor
-	caches  map[attn.Format]*attn.Cache // those that cases asked for
+	caches  map[formats]*attn.Cache // those that cases asked for
 }
 
 func newEquipment(threads int) *equipment {
@@ -84,18 +84,19 @@ func (e *equipment) inputsOf(s shape) *inputs {
 			return attn.BHLD(x, s.b, h, l, s.d)
 		}
 		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk),
-			caches: map[attn.Format]*attn.Cache{}}
+			caches: map[formats]*attn.Cache{}}
 	}
 	return e.inputs[s]
 }
 
 // fill appends the keys and values to a cache of a type.
-func (in *inputs) fill(s shape, kind attn.Format) error {
+func (in *inputs) fill(s shape, kind formats) error {
 	if in.caches[kind] != nil {
 		return nil
 	}
 	cache, err := attn.NewCache(attn.CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d,
-		ValueDim: s.valueDim(), Capacity: s.lk, Format: kind, ValuesInKeys: s.dv > 0})
+		ValueDim: s.valueDim(), Capacity: s.lk, Format: kind.keys, ValueFormat: kind.values,
+		ValuesInKeys: s.dv > 0})
 	v := in.v
 	if s.dv > 0 {
 		v = attn.Tensor{}

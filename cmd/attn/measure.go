@@ -21,8 +21,8 @@ type benchCase struct {
 	cached bool // keys and values in a Cache
 	causal bool
 	shape
-	kind     attn.Format // of the Cache
-	integers bool        // products are of integers
+	kind     formats // of the Cache
+	integers bool    // products are of integers
 }
 
 // shape is the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
@@ -39,51 +39,62 @@ func (s *shape) valueDim() int {
 
 var benchCases = withIntegers([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, attn.F32, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, attn.F32, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false},
 	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, attn.F32, false},
+		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, attn.F32, false},
-	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64, 0}, attn.F32,
+		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false},
+	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false, shape{8, 12, 12, 128, 128, 64, 0}, formats{attn.F32, attn.F32},
 		false},
 	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128, 0},
-		attn.F32, false},
+		formats{attn.F32, attn.F32}, false},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, attn.F32, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
 	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, attn.F16, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false},
 	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, attn.BF16, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false},
 	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, attn.I8, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false},
+	{"decode, i4", "decode/d=128/type=i4", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, false},
+	{"decode, i8+i4", "decode/d=128/type=i8+i4", "H32 KV32 Lk4096 D128", true, false,
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, false},
 	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F32, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
 	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F32, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
 	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, attn.F16, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false},
 	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, attn.BF16, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false},
 	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, attn.I8, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false},
+	{"decode_gqa, i4, integers", "decode_gqa/d=128/type=i4/integers", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, true},
+	{"decode_gqa, i8+i4, integers", "decode_gqa/d=128/type=i8+i4/integers", "H32 KV8 Lk4096 D128", true, false,
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, true},
 	{"mla", "mla/d=576", "H128 KV1 Lk8192 D576/512", true, false, shape{1, 128, 1, 1, 8192, 576, 512},
-		attn.F32, false},
+		formats{attn.F32, attn.F32}, false},
 	{"mla, bf16", "mla/d=576/type=bf16", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, attn.BF16, false},
+		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.BF16, attn.BF16}, false},
 	{"mla, i8", "mla/d=576/type=i8", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, attn.I8, false},
-	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64, 0}, attn.F32,
+		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.I8, attn.I8}, false},
+	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false, shape{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32},
 		false},
 })
 
-// withIntegers adds to cases those in integers: of float32 views, and of caches of i8.
+// withIntegers adds to cases those in integers: of float32 views, and of caches of i8 and i4.
 func withIntegers(cases []benchCase) []benchCase {
 	for _, c := range cases[:len(cases):len(cases)] {
 		name, _, _ := strings.Cut(c.Name, ",")
-		if c.cached != (c.kind == attn.I8) || c.memory() && !c.cached || c.Name == "tiny" {
+		if c.cached != c.kind.integers() || c.memory() && !c.cached || c.Name == "tiny" || c.integers {
 			continue
+		}
+		if c.kind.values == attn.I4 {
+			name = c.Name
 		}
 		c.Name, c.Bench, c.integers = name+", integers", c.Bench+"/integers", true
 		cases = append(cases, c)
@@ -95,7 +106,7 @@ func withIntegers(cases []benchCase) []benchCase {
 // with their scales, where memory is the limit.
 func (c *benchCase) work() float64 {
 	if c.memory() {
-		return 2 * float64(c.b*c.kvh*c.lk) * c.tokenBytes()
+		return float64(c.b*c.kvh*c.lk) * (c.tokenBytes(c.kind.keys) + c.tokenBytes(c.kind.values))
 	}
 	flops := 2 * float64(c.b*c.h) * float64(c.lq) * float64(c.lk) * float64(c.d+c.valueDim())
 	if c.causal {
@@ -104,13 +115,15 @@ func (c *benchCase) work() float64 {
 	return flops
 }
 
-// tokenBytes is the size of a key or value of one head.
-func (c *benchCase) tokenBytes() float64 {
-	switch c.kind {
+// tokenBytes is the size of a key or value of one head in a format.
+func (c *benchCase) tokenBytes(kind attn.Format) float64 {
+	switch kind {
 	case attn.F16, attn.BF16:
 		return 2 * float64(c.d)
 	case attn.I8:
 		return float64(c.d) + 4 // and a scale
+	case attn.I4:
+		return float64(c.d)/2 + 4
 	}
 	return 4 * float64(c.d)
 }

@@ -33,8 +33,9 @@ appears unless all do.
 
 With -cache, keys and values go through a cache of that type first, and attention is over what it
 holds: f32 as they are, f16 and bf16 rounded to nearest (f16 to ±Inf beyond 65504), i8 as
-integers with a scale for each token and head, rotated (docs/low-precision.md). i8 takes finite
-numbers only.
+integers with a scale for each token and head, rotated, and i4 as one of 16 levels likewise
+(docs/low-precision.md). These two take finite numbers only. Two types, as in i8,i4, are those of
+keys and of values.
 
 With -integers, queries, keys and values become integers of 8 bits with a scale for each token and
 head, and products are exact sums of integers, rounded once: faster, and a little less accurate
@@ -96,10 +97,11 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.BoolVar(&f.alibi, "alibi", false, "add ALiBi: slope·(key position − query position), the "+
 		"usual slopes")
 	fs.StringVar(&f.sinks, "sinks", "", "`file` of one attention sink logit per head")
-	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16 or i8 "+
+	fs.StringVar(&f.cache, "cache", "", "attend over a cache of this `type`: f32, f16, bf16, i8 "+
+		"or i4, or two, of keys and of values: i8,i4 "+
 		"(default: over the files' float32)")
 	fs.BoolVar(&f.integers, "integers", false, "multiply queries, keys and values in 8-bit integers; "+
-		"-cache is i8 then, or none")
+		"-cache is i8, i4 or both then, or none")
 	fs.IntVar(&f.threads, "threads", 0, "compute on `n` threads (default: all); the result does "+
 		"not depend on it")
 	fs.StringVar(&f.png, "png", "", "draw attention weights as a heat map to `file`, by its ending "+

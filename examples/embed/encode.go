@@ -16,7 +16,8 @@ type encoder struct {
 	workers int
 	err     error // the first one; the rest is not computed
 
-	tokens                   int // in the batch
+	tokens                   int   // in the batch
+	lens                     []int // of its texts
 	x, y, qkv, heads, middle []float32
 }
 
@@ -56,11 +57,15 @@ func (e *encoder) forward(texts [][]int) {
 			*buffer = make([]float32, e.tokens*width)
 		}
 	}
+	e.lens = e.lens[:0]
+	for _, text := range texts {
+		e.lens = append(e.lens, len(text))
+	}
 	e.lookUp(texts)
 	for i := range e.layers {
 		l := &e.layers[i]
 		e.multiply(e.qkv, e.x, &l.qkv)
-		e.attend(texts)
+		e.attend()
 		e.multiply(e.y, e.heads, &l.join)
 		e.addNorm(&l.norm)
 		e.multiply(e.middle, e.x, &l.up)
@@ -96,22 +101,17 @@ func (e *encoder) multiply(dst, x []float32, by *folder.Linear) {
 	}
 }
 
-// attend lets the tokens of each text see each other. Q, K and V are columns of the rows that one
-// product made, and the outputs of the heads are written side by side: nothing is transposed.
-func (e *encoder) attend(texts [][]int) {
+// attend lets the tokens of each text see each other: texts are documents of one call. Q, K and V
+// are columns of the rows that one product made, and the outputs of the heads are written side by
+// side: nothing is transposed.
+func (e *encoder) attend() {
 	d := e.Hidden / e.Heads
 	columns := func(i int) attn.Tensor {
 		return attn.Rows(e.qkv[i*e.Hidden:], 1, e.tokens, e.Heads, d, 3*e.Hidden)
 	}
-	out, q, k, v := attn.BLHD(e.heads, 1, e.tokens, e.Heads, d), columns(0), columns(1), columns(2)
-	from := 0
-	for _, text := range texts {
-		to := from + len(text)
-		if e.err == nil {
-			e.err = e.pool.Attend(out.Slice(from, to), q.Slice(from, to), k.Slice(from, to),
-				v.Slice(from, to), &attn.Options{Integers: e.integers})
-		}
-		from = to
+	if e.err == nil {
+		e.err = e.pool.Attend(attn.BLHD(e.heads, 1, e.tokens, e.Heads, d), columns(0), columns(1),
+			columns(2), &attn.Options{Documents: e.lens, Integers: e.integers})
 	}
 }
 

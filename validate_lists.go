@@ -1,0 +1,102 @@
+package attn
+
+// initLists validates Options.Keys.
+func (p *plan) initLists(opt *Options) error {
+	if opt.Keys.none() {
+		return nil
+	}
+	v := &p.lists
+	view := *v
+	if v.D == 0 { // as a view that is empty otherwise
+		view.L, view.D = 0, 1
+	}
+	if err := checkView("Keys", &view); err != nil {
+		return err
+	}
+	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
+	if v.B != p.batch && v.B != 1 || v.H != p.heads && v.H != p.kvHeads && v.H != 1 || v.L != p.lq {
+		return fail(ErrShape, "Keys is [%d %d %d %d], want [%d or 1, %d, %d or 1, %d, …]",
+			v.B, v.H, v.L, v.D, p.batch, p.heads, p.kvHeads, p.lq)
+	}
+	if v.B == 1 {
+		v.SB = 0
+	}
+	if v.H == 1 {
+		v.SH = 0
+	}
+	switch {
+	case !opt.Blocks.none():
+		return fail(ErrOption, "Keys are set with Blocks, want one of them")
+	case opt.Documents != nil || opt.KeyDocuments != nil:
+		return fail(ErrOption, "Keys are set with Documents, want one of them")
+	case p.parents != nil:
+		return fail(ErrOption, "Keys are set with Tree, want one of them")
+	case p.empty():
+		return nil
+	}
+	p.listed = true
+	return p.checkLists()
+}
+
+// checkLists makes sure that the lists of queries that there are name keys, in order.
+func (p *plan) checkLists() error {
+	for b := range p.batch {
+		if p.sequences != nil {
+			for i := range p.sequences.sequences {
+				x := &p.sequences.sequences[i]
+				if err := p.checkListsOf(b, x.query, x.queries, x.table.Len()); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		queries := p.lq
+		if p.queryLens != nil {
+			queries = p.queryLens[b]
+		}
+		if b > 0 && p.lists.SB == 0 && p.queryLens == nil {
+			return nil // they are those of the first entry
+		}
+		if err := p.checkListsOf(b, 0, queries, p.lk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkListsOf makes sure that the lists of n queries from one on name some of a number of keys.
+// Those that repeat are looked at once.
+func (p *plan) checkListsOf(b, query, n, keys int) error {
+	heads := p.lists.H
+	if p.lists.SH == 0 {
+		heads = 1
+	}
+	if p.lists.SL == 0 {
+		n = min(n, 1)
+	}
+	for h := range heads {
+		for i := query; i < query+n; i++ {
+			at := p.lists.offset(b, h, i)
+			list := p.lists.Data[at:][:p.lists.D]
+			if x := wrongKey(list, keys); x < len(list) {
+				return fail(ErrOption, "Keys has %d at [%d %d %d %d], want positions below %d, ascending, "+
+					"then -1", list[x], min(b, p.lists.B-1), h, i, x, keys)
+			}
+		}
+	}
+	return nil
+}
+
+// wrongKey is the index of the first element that a list of some of the keys cannot have there, its
+// length if there is none.
+func wrongKey(list []int32, keys int) int {
+	last, x := int32(-1), 0
+	for x < len(list) && list[x] > last && int(list[x]) < keys {
+		last = list[x]
+		x++
+	}
+	for x < len(list) && list[x] == -1 {
+		x++
+	}
+	return x
+}
