@@ -86,7 +86,6 @@ func newPairs(m bpeModel) (*pairs, error) {
 func (p *pairs) score() {
 	best := slices.Clone(p.Scores)
 	slices.SortFunc(best, func(a, b float32) int { return cmp.Compare(b, a) })
-	best = slices.Compact(best)
 	for text, id := range p.Vocab {
 		if !p.made(id) {
 			continue
