@@ -172,6 +172,52 @@ func BenchmarkInt8(b *testing.B) {
 	}
 }
 
+// BenchmarkBlocks compares products by matrices of blocks, in integers, with those by a matrix of
+// float32, in turns; with each implementation of this machine that has kernels.
+func BenchmarkBlocks(b *testing.B) {
+	const n = 4096
+	r := random(b.Name())
+	floats, err := PackMatrix(tensor(r, normal, 1, 1, n, n), MatrixConfig{Transposed: true})
+	must(b, err)
+	for _, typ := range integerBlockTypes {
+		data := fileOfBlocks(r, typ, n, n)
+		for at := 0; typ == MXFP4 && at < len(data); at += typ.traits().bytes {
+			data[at] = 120 // products with subnormal scales, which tests have, take longer
+		}
+		m, err := PackBlocks(data, typ, n, n, MatrixConfig{Integers: true})
+		must(b, err)
+		for _, isa := range implementations()[:len(implementations())-1] {
+			for _, rows := range []int{1, 4, 128, 512} {
+				dst, a := zeros(1, 1, rows, n), tensor(r, normal, 1, 1, rows, n)
+				b.Run(fmt.Sprintf("%v/%v/rows=%d", typ, isa, rows), func(b *testing.B) {
+					use(b, isa)
+					ratio(b, func() error { return m.MatMul(dst, a, nil) },
+						func() error { return floats.MatMul(dst, a, nil) })
+				})
+			}
+		}
+		must(b, m.Close())
+	}
+}
+
+// BenchmarkPackBlocks is the rate at which bytes of a file are packed, by two workers.
+func BenchmarkPackBlocks(b *testing.B) {
+	const n = 4096
+	pool := NewPool(2)
+	defer pool.Close()
+	for _, typ := range append(integerBlockTypes, BlockF16) {
+		data := make([]byte, n*n/typ.traits().inputs*typ.traits().bytes)
+		b.Run(typ.String(), func(b *testing.B) {
+			for b.Loop() {
+				m, err := pool.PackBlocks(data, typ, n, n, MatrixConfig{})
+				must(b, err)
+				must(b, m.Close())
+			}
+			perSecond(b, float64(len(data)), "GB/s")
+		})
+	}
+}
+
 // BenchmarkInt8TwoWorkers is one worker over two.
 func BenchmarkInt8TwoWorkers(b *testing.B) {
 	pool := NewPool(2)
