@@ -521,7 +521,7 @@ func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
 		t.Fatalf("%v: block %x: %s", typ, block, fault)
 	}
 	floats := make([]float32, of.inputs*panel)
-	decodeBlocks(typ, floats, packed, 0, of.inputs/blockInputs)
+	decodeBlocks(typ, floats, packed, of.inputs/blockInputs, new(blockMemory))
 	for i, e := range blockPartsOf(typ, block) {
 		if got := floats[i*panel+output]; got != float32(e.value()) {
 			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.value())
