@@ -92,7 +92,7 @@ func unpackSigned(t BlockType, dst, packed *byte, n int) {
 		unpackQ6KSIMD(dst, packed, n)
 		for i := range n * Q6_K.traits().inputs / blockInputs {
 			to := unsafe.Add(unsafe.Pointer(dst), i*unpackedMost)
-			lessSixBits(unsafe.Slice((*uint64)(to), blockUnpacked/8))
+			lessSixBits((*[blockUnpacked / 8]uint64)(to))
 		}
 	default:
 		unpackBlocksAVX2(t, dst, packed, n)
@@ -100,10 +100,14 @@ func unpackSigned(t BlockType, dst, packed *byte, n int) {
 }
 
 // lessSixBits takes 32 off bytes of six bits, of which none then takes from the next one.
-func lessSixBits(x []uint64) {
+func lessSixBits(x *[blockUnpacked / 8]uint64) {
 	const each = 0x0101010101010101
-	for i, e := range x {
-		x[i] = (e | 0x80*each) - 32*each ^ 0x80*each
+	for i := 0; i < len(x); i += 4 {
+		y := (*[4]uint64)(x[i:])
+		y[0] = (y[0] | 0x80*each) - 32*each ^ 0x80*each
+		y[1] = (y[1] | 0x80*each) - 32*each ^ 0x80*each
+		y[2] = (y[2] | 0x80*each) - 32*each ^ 0x80*each
+		y[3] = (y[3] | 0x80*each) - 32*each ^ 0x80*each
 	}
 }
 

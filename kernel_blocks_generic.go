@@ -84,7 +84,8 @@ func unpackWeight(t BlockType, packed []byte, block, output, i int) int8 {
 }
 
 // decodeBlocksGeneric makes dst the weights of the first n blockInputs of a panel of outputs: that
-// of input k and output c is at k·panel + c.
+// of input k and output c is at k·panel + c. Products are exact; this order is that of ggml's
+// dequantize_row functions, with which zeros have the same signs.
 func decodeBlocksGeneric(t BlockType, dst []float32, packed []byte, n int) {
 	var x blockWeights
 	per, size := t.traits().inputs/blockInputs, t.traits().packed
@@ -93,8 +94,8 @@ func decodeBlocksGeneric(t BlockType, dst []float32, packed []byte, n int) {
 			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
 			less := float32(x.dmin * float32(x.min))
 			for i, e := range x.n {
-				scaled := float32(x.scales[2*i/blockInputs] * int32(e))
-				dst[(k*blockInputs+i)*panel+c] = float32(x.d*scaled) - less
+				scale := float32(x.d * float32(x.scales[2*i/blockInputs]))
+				dst[(k*blockInputs+i)*panel+c] = float32(scale*float32(e)) - less
 			}
 		}
 	}

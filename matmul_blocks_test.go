@@ -530,22 +530,24 @@ func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
 }
 
 func TestBlocksComeBack(t *testing.T) {
-	r := random(t.Name())
-	for _, typ := range integerBlockTypes {
-		block := make([]byte, typ.traits().bytes)
-		for range budget(2000) {
-			for i := range block {
-				block[i] = byte(r.Uint32())
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		for _, typ := range integerBlockTypes {
+			block := make([]byte, typ.traits().bytes)
+			for range budget(2000) {
+				for i := range block {
+					block[i] = byte(r.Uint32())
+				}
+				checkBlock(t, typ, block, r.IntN(panel))
 			}
-			checkBlock(t, typ, block, r.IntN(panel))
-		}
-		for e := range 256 {
-			for i := range block {
-				block[i] = byte(e)
+			for e := range 256 {
+				for i := range block {
+					block[i] = byte(e)
+				}
+				checkBlock(t, typ, block, 0)
 			}
-			checkBlock(t, typ, block, 0)
 		}
-	}
+	})
 }
 
 func FuzzBlocks(f *testing.F) {
