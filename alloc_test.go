@@ -395,6 +395,34 @@ func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 	})
 }
 
+// Matrices of blocks, and several matrices of one input, take no memory either.
+func TestNoAllocationInMulMatrices(t *testing.T) {
+	const inputs = 256
+	ms := severalMatrices(t, inputs)
+	shareSmallCalls(t)
+	pool := NewPool(2)
+	defer pool.Close()
+	shared, sharedDsts := zeros(1, 1, 3, inputs), make([]Tensor, len(ms))
+	for i, m := range ms {
+		sharedDsts[i] = zeros(1, 1, 3, m.cols)
+	}
+	forEach(t, func(t *testing.T) {
+		mustNotAllocate(t, func() error {
+			var a [3 * inputs]float32
+			var bias [64]float32
+			var memory [8][3 * 64]float32
+			var dsts [8]Tensor
+			var biases [8][]float32
+			for i, m := range ms {
+				dsts[i], biases[i] = BHLD(memory[i][:3*m.cols], 1, 1, 3, m.cols), bias[:m.cols]
+			}
+			n := len(ms)
+			return MulMatrices(dsts[:n], BHLD(a[:], 1, 1, 3, inputs), ms, biases[:n])
+		})
+		mustNotAllocateInPool(t, func() error { return pool.MulMatrices(sharedDsts, shared, ms, nil) })
+	})
+}
+
 func TestNoAllocationInPoolMatMul(t *testing.T) {
 	shareSmallCalls(t)
 	pool := NewPool(2)

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -168,6 +169,63 @@ func BenchmarkInt8(b *testing.B) {
 		b.Run(fmt.Sprintf("matrix/rows=%d", rows), func(b *testing.B) {
 			ratio(b, func() error { return ints.MatMul(dst, a, nil) },
 				func() error { return floats.MatMul(dst, a, nil) })
+		})
+	}
+}
+
+// BenchmarkBlocks compares products by matrices of blocks, in integers, with those by a matrix of
+// float32, in turns; with each implementation of this machine that has kernels.
+func BenchmarkBlocks(b *testing.B) { benchmarkBlocks(b, MatrixConfig{Integers: true}) }
+
+// BenchmarkBlocksInFloat32 is that without Integers.
+func BenchmarkBlocksInFloat32(b *testing.B) { benchmarkBlocks(b, MatrixConfig{}) }
+
+func benchmarkBlocks(b *testing.B, c MatrixConfig) {
+	const n = 4096
+	r := random(b.Name())
+	floats, err := PackMatrix(tensor(r, normal, 1, 1, n, n), MatrixConfig{Transposed: true})
+	must(b, err)
+	for _, typ := range integerBlockTypes {
+		m, err := PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n, c)
+		must(b, err)
+		for _, isa := range implementations()[:len(implementations())-1] {
+			for _, rows := range []int{1, 4, 128, 512} {
+				dst, a := zeros(1, 1, rows, n), tensor(r, normal, 1, 1, rows, n)
+				b.Run(fmt.Sprintf("%v/%v/rows=%d", typ, isa, rows), func(b *testing.B) {
+					use(b, isa)
+					ratio(b, func() error { return m.MatMul(dst, a, nil) },
+						func() error { return floats.MatMul(dst, a, nil) })
+				})
+			}
+		}
+		must(b, m.Close())
+	}
+	must(b, floats.Close())
+}
+
+// ordinaryBlocks is fileOfBlocks whose scales are not subnormal, with which products take longer.
+func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
+	data := fileOfBlocks(r, typ, outputs, inputs)
+	for at := 0; typ == MXFP4 && at < len(data); at += typ.traits().bytes {
+		data[at] = 120
+	}
+	return data
+}
+
+// BenchmarkPackBlocks is the rate at which bytes of a file are packed, by two workers.
+func BenchmarkPackBlocks(b *testing.B) {
+	const n = 4096
+	pool := NewPool(2)
+	defer pool.Close()
+	for _, typ := range append(integerBlockTypes, BlockF16) {
+		data := make([]byte, n*n/typ.traits().inputs*typ.traits().bytes)
+		b.Run(typ.String(), func(b *testing.B) {
+			for b.Loop() {
+				m, err := pool.PackBlocks(data, typ, n, n, MatrixConfig{})
+				must(b, err)
+				must(b, m.Close())
+			}
+			perSecond(b, float64(len(data)), "GB/s")
 		})
 	}
 }

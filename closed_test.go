@@ -81,7 +81,8 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul", "MulMatrix", "PackMatrix"} // of matrices: see their tests
+	known := []string{"Close", "MatMul", "MulMatrices", "MulMatrix", "PackBlocks", // see their tests
+		"PackMatrix"}
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}

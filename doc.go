@@ -45,7 +45,8 @@
 //   - [MatMul], and [Matrix] for weights that are used again, are for the
 //     projections around attention. [PackMatrix] takes weights with one row for
 //     each input, or for each output as Linear layers keep them, and stores
-//     them in any [Format]. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
+//     them in any [Format], [PackBlocks] blocks of GGUF files, and [MulMatrices] multiplies one
+//     input by several. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.
 //

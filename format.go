@@ -45,6 +45,9 @@ type formatTraits struct {
 	rotated bool // outliers are spread before elements become integers
 }
 
+// inBlocks is in the place of the format of a matrix from [PackBlocks] that keeps blocks.
+const inBlocks Format = -1
+
 // traits is the row of a format that exists.
 func (f Format) traits() *formatTraits { return &formats[f] }
 

@@ -19,6 +19,7 @@ import (
 //go:generate go run ./gen -out kernel_amd64.s
 //go:generate go run ./gen -out kernel_typed_amd64.s
 //go:generate go run ./gen -out kernel_int8_amd64.s
+//go:generate go run ./gen -out kernel_blocks_amd64.s
 //go:generate go run ./gen -out kernel_int4_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 

@@ -514,7 +514,7 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
 	all := slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests,
-		int4KernelTests)
+		int4KernelTests, blockKernelTests)
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {

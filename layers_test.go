@@ -16,8 +16,8 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences documents
-		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed vector
-		inspect`},
+		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed
+		matmul_blocks matmul_prepare matmul_several vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_tree validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
@@ -25,9 +25,11 @@ var layerTable = []layers.Layer{
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic
 		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
+		kernel_blocks kernel_blocks_generic kernel_blocks_amd64 kernel_blocks_arm64
+		kernel_blocks_noasm kernel_blocks_floats
 		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs
 		kernel_noasm kernel_noavx`},
-	{Name: "types", Files: "view options format errors"},
+	{Name: "types", Files: "view options format block_type errors"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of

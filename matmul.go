@@ -1,8 +1,6 @@
 package attn
 
 import (
-	"math"
-	"math/bits"
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/memory"
@@ -295,11 +293,13 @@ type Matrix struct {
 	format Format
 	formatTraits
 	b, h, inner, cols int
+	blocks            BlockType       // of a matrix in blocks, whose format is inBlocks; else 0
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
-	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says
-	scales            []float32       // of I8: [b][h][cols in whole panels]
+	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says;
+	// panels of blocks, as kernel_blocks.go says
+	scales []float32 // of I8: [b][h][cols in whole panels]
 }
 
 // Dims returns the batch entries, heads, inputs and outputs of the matrix, K and N of [PackMatrix].
@@ -351,6 +351,17 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 	return m.data[at*m.bytes:][:n*m.bytes]
 }
 
+// blockPanel is the bytes of a panel.
+func (m *Matrix) blockPanel() int {
+	of := m.blocks.traits()
+	return m.inner / of.inputs * of.packed
+}
+
+// blockData is panels of 16 outputs from a number on.
+func (m *Matrix) blockData(first, panels int) []byte {
+	return m.data[first*m.blockPanel():][:panels*m.blockPanel()]
+}
+
 // index is the number of a batch entry's and head's matrix among those that there are.
 func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) }
 
@@ -366,15 +377,11 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 		return err
 	}
 	w := scratches.Get().(*scratch)
-	for first := 0; first < dst.L; first += p.part {
-		q := p.step(w, first)
-		for i := range q.preparations() {
-			q.prepare(i)
-		}
-		q.partition(1)
-		for i := range q.units() {
-			q.unit(i)
-		}
+	inputs := preparation{a: a, needs: m.needs(), rotation: m.rotation}
+	part, ok := inputs.part(), false
+	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
+		inputs.run()
+		p.multiplyAll(&inputs)
 	}
 	scratches.Put(w)
 	runtime.KeepAlive(m) // and with it its memory
@@ -387,80 +394,36 @@ type projection struct {
 	m      *Matrix
 	bias   []float32
 
-	part   int    // rows of dst that are multiplied at a time: all, unless they are prepared
-	source Tensor // a before it is prepared
-
-	ints   integerRows // of a matrix with Integers: rows of a
-	scales []float32   // and their scales, one for each int8Group of a row
+	// Of a matrix with Integers, in the place of a: rows of integers, with a scale for each int8Group
+	// of a row; of blocks with Integers, rows of blocks.
+	ints   integerRows
+	scales []float32
+	blocks []blockRow
 
 	rows, cols int  // of a unit of work
 	gathered   bool // blocks of dst are computed in scratch memory
 }
 
-// A product has two phases, whose units workers share: rows of a are prepared, that is rotated and
-// made integers, if the matrix is; and then multiplied.
-
-// preparedElements bounds the elements of a that are prepared at a time: 32 MiB.
-const preparedElements = 1 << 23
-
-// preparedRows rows are prepared as one unit.
-const preparedRows = 8
-
-// step is the product of the rows from first on, as many as fit. Rows that are to be prepared get
-// memory in the caller's scratch.
-func (p projection) step(w *scratch, first int) projection {
-	n := min(p.part, p.dst.L-first)
-	p.dst.L, p.a.L = n, n
-	if first > 0 {
-		p.dst.Data, p.a.Data = p.dst.Data[first*p.dst.SL:], p.a.Data[first*p.a.SL:]
+// multiplyAll computes the product of prepared rows.
+func (p projection) multiplyAll(x *preparation) {
+	p = p.take(x)
+	p.partition(1)
+	for i := range p.units() {
+		p.unit(i)
 	}
-	if p.prepares() {
-		p.source = p.a
-		rows := p.a.B * p.a.H * n
-		w.rotated = grow(w.rotated, rows*p.a.D)
-		p.a = BHLD(w.rotated, p.a.B, p.a.H, n, p.a.D)
-		if p.m.int8 {
-			groups := rows * int8Groups(p.a.D)
-			w.rounded.fit(rows*roundUp(p.a.D, 4), groups, math.MaxInt) // of a matrix, any number is enough
-			w.scales = grow(w.scales, groups)
-			p.ints, p.scales = w.rounded, w.scales
-		}
+}
+
+// take is the product of the rows that are prepared.
+func (p projection) take(x *preparation) projection {
+	p.dst.L, p.dst.Data = x.rows(), p.dst.Data[x.first*p.dst.SL:]
+	p.a = x.source
+	if p.m.needs()&needsRotation != 0 {
+		p.a = x.rotated
+	}
+	if p.m.int8 {
+		p.ints, p.scales, p.blocks = x.ints, x.scales, x.blocks
 	}
 	return p
-}
-
-// prepares reports whether rows of a are rotated, or become integers, before they are multiplied.
-func (p *projection) prepares() bool { return p.m.rotation > 1 || p.m.int8 }
-
-// preparations is the number of units of rows to prepare.
-func (p *projection) preparations() int {
-	if !p.prepares() {
-		return 0
-	}
-	return (p.a.B*p.a.H*p.a.L + preparedRows - 1) / preparedRows
-}
-
-// prepare prepares the rows of unit i.
-func (p *projection) prepare(i int) {
-	rows := p.a.B * p.a.H * p.a.L
-	for r := i * preparedRows; r < min((i+1)*preparedRows, rows); r++ {
-		row := p.a.Data[r*p.a.D:][:p.a.D]
-		at := p.source.offset(r/p.a.L/p.a.H, r/p.a.L%p.a.H, r%p.a.L)
-		copy(row, p.source.Data[at:])
-		if p.m.rotation > 1 {
-			rotate(row, 1, len(row), len(row), p.m.rotation)
-		}
-		if p.m.int8 {
-			p.quantize(r, row)
-		}
-	}
-}
-
-// preparationCost estimates the nanoseconds of preparing on one core: additions for each power of
-// two, and reading.
-func (p *projection) preparationCost() float64 {
-	elements := float64(p.a.B) * float64(p.a.H) * float64(p.a.L) * float64(p.a.D)
-	return tuned.Cost(2*elements*float64(bits.Len(uint(p.m.rotation))), 4*elements)
 }
 
 func (p *projection) check() error {
@@ -470,9 +433,6 @@ func (p *projection) check() error {
 	if p.bias != nil && len(p.bias) != p.m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
 	}
-	if p.part = max(1, p.dst.L); p.prepares() {
-		p.part = max(1, min(p.part, preparedElements/max(1, p.a.B*p.a.H*p.a.D)))
-	}
 	right := rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}
 	return checkProduct(&p.dst, &p.a, &right, &Tensor{}, p.bias)
 }
@@ -480,7 +440,7 @@ func (p *projection) check() error {
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
 	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
-	if p.m.format != F32 {
+	if p.m.format != F32 && len(p.blocks) == 0 { // blocks are unpacked for few rows as well
 		p.rows = partOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
 			p.rows = partOfRows(p.dst.L, productRows)

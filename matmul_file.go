@@ -18,6 +18,9 @@ import (
 //	          zero so that the part and its checksum are a multiple of 64 bytes
 //	always    the elements as in Matrix, which therefore begin at a multiple of 64 bytes
 //
+// Blocks (kernel_blocks.go) have their scales among their elements, in little-endian bytes. Format
+// is firstBlockFormat + BlockType.
+//
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
 
 // filePiece is how many bytes are read or written at a time, whole numbers.
@@ -30,10 +33,24 @@ const _ = uint(-(4 * panel % 64)) // does not compile if they are not
 
 // matrixFields are the fields of a header of a matrix.
 var matrixFields = [fileFields]fileField{
-	{"Format", 0, int(I8)}, {"ValueFormat", 0, int(I8)}, {"Integers", 0, 1},
+	{"Format", 0, lastBlockFormat}, {"ValueFormat", 0, lastBlockFormat}, {"Integers", 0, 1},
 	{"number of batch entries", 1, maxLength}, {"number of heads", 1, maxLength},
 	{"number of inputs", 1, maxLength}, {"number of outputs", 1, maxLength},
 	{"first position", 0, 0}, {"length", 0, 0},
+}
+
+// Formats of files of blocks: firstBlockFormat + BlockType.
+const (
+	firstBlockFormat = 16
+	lastBlockFormat  = firstBlockFormat + int(MXFP4)
+)
+
+// fileFormat is the Format of the matrix's file.
+func (m *Matrix) fileFormat() Format {
+	if m.blocks != 0 {
+		return firstBlockFormat + Format(m.blocks)
+	}
+	return m.format
 }
 
 // Save writes the packed matrix to w in a form that any machine can read with [LoadMatrix] or
@@ -44,7 +61,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 		return 0, err
 	}
 	f := frames.Writer{To: w}
-	h := fileHeader{m.format, m.format, m.int8, m.b, m.h, m.inner, m.cols, 0, 0}
+	h := fileHeader{m.fileFormat(), m.fileFormat(), m.int8, m.b, m.h, m.inner, m.cols, 0, 0}
 	buffer := make([]byte, 0, min(filePiece, max(headerSize, m.size()))+frames.ChecksumSize)
 	err = f.Write(h.append(buffer, matrixMagic), true)
 	if m.scaled {
@@ -100,7 +117,8 @@ func LoadMatrix(r io.Reader) (*Matrix, error) {
 // MapMatrix opens a file that [Matrix.Save] wrote, a single matrix, and uses its bytes in place:
 // a packed model starts at once, and programs that map the same file share its memory. The header
 // and the scales are checked; elements are read from the file when they are first needed, and are
-// not checked. Products have the bits of those by the matrix that was saved.
+// not checked, nor are the scales of blocks, which lie among them. Products have the bits of those
+// by the matrix that was saved.
 //
 // The file must not change until Close: products by bytes that changed are of any value, and the
 // end of the program where the file became shorter. Where the system cannot map the file, or orders
@@ -179,9 +197,14 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case h.format > I8 && h.format <= firstBlockFormat:
+		return nil, fail(ErrFormat, "the file's Format is %d, want 0 to %d, or %d to %d of blocks",
+			int(h.format), int(I8), firstBlockFormat+1, lastBlockFormat)
 	case h.valueFormat != h.format:
 		return nil, fail(ErrFormat, "the file's ValueFormat is %v, want %v as Format", h.valueFormat,
 			h.format)
+	case h.format > firstBlockFormat:
+		return h.blockMatrix()
 	case h.mark && h.format != I8:
 		return nil, fail(ErrFormat, "the file's Format is %v with Integers, want I8", h.format)
 	}
@@ -189,6 +212,26 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 	if !ok {
 		return nil, fail(ErrShape, "the file's matrix is [%d %d %d %d], want at most %d elements",
 			h.batch, h.heads, h.inputs, h.outputs, maxElements)
+	}
+	m.int8 = h.mark
+	return m, nil
+}
+
+// blockMatrix is the matrix of a header of blocks, which has no memory yet.
+func (h *fileHeader) blockMatrix() (*Matrix, error) {
+	t := BlockType(h.format - firstBlockFormat)
+	switch {
+	case h.batch != 1 || h.heads != 1:
+		return nil, fail(ErrFormat, "the file has %d batch entries and %d heads of %v, want 1", h.batch,
+			h.heads, t)
+	case h.inputs%t.traits().inputs != 0:
+		return nil, fail(ErrFormat, "the file's number of inputs is %d, want a multiple of %d for %v",
+			h.inputs, t.traits().inputs, t)
+	}
+	m, ok := newBlockMatrix(t, h.outputs, h.inputs)
+	if !ok {
+		return nil, fail(ErrShape, "the file's matrix is %d×%d, want at most %d elements", h.outputs,
+			h.inputs, maxElements)
 	}
 	m.int8 = h.mark
 	return m, nil
@@ -318,6 +361,9 @@ func (m *Matrix) faultOfScales(scales []float32) string {
 
 // faultOfElements says what among elements no matrix has. It is empty if there is nothing.
 func (m *Matrix) faultOfElements(data []byte) string {
+	if m.blocks != 0 {
+		return m.faultOfBlocks(data)
+	}
 	if m.scaled && bytes.IndexByte(data, 0x80) >= 0 {
 		return "one is -128, want -127 to 127"
 	}
@@ -330,6 +376,38 @@ func (m *Matrix) faultOfElements(data []byte) string {
 			}
 			data = data[n:]
 		}
+	}
+	return ""
+}
+
+// faultOfBlocks is faultOfElements of a matrix of blocks.
+func (m *Matrix) faultOfBlocks(data []byte) string {
+	size := m.blocks.traits().packed
+	for panelAt := 0; len(data) > 0; panelAt += panel {
+		for range m.inner / m.blocks.traits().inputs {
+			if fault := faultOfBlock(m.blocks, data[:size], min(panel, m.cols-panelAt)); fault != "" {
+				return fault
+			}
+			data = data[size:]
+		}
+	}
+	return ""
+}
+
+// faultOfBlock says what in a packed block of some outputs no block becomes: it is unpacked, and
+// packed again.
+func faultOfBlock(t BlockType, packed []byte, outputs int) string {
+	var memory [maxPackedBlock]byte
+	var file [maxFileBlock]byte
+	again, block := memory[:t.traits().packed], file[:t.traits().bytes]
+	for c := range outputs {
+		fileBlock(t, block, packed, c)
+		if !packBlock(t, again, c, block) {
+			return "a block has a scale that is not finite"
+		}
+	}
+	if !bytes.Equal(again, packed) {
+		return "a byte is of no block"
 	}
 	return ""
 }

@@ -286,7 +286,8 @@ func TestMatrixFileHostile(t *testing.T) {
 	}{
 		{F32, 0, []byte("attnTok"), ErrFormat, `the file begins with "attnTok", want "attnMat"`},
 		{F32, 7, []byte{5}, ErrFormat, "the file is version 5 of the form, want version 4"},
-		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3"},
+		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3, or 17 to 23 of " +
+			"blocks"},
 		{F32, 12, word(1), ErrFormat, "the file's ValueFormat is F16, want F32 as Format"},
 		{F32, 16, word(1), ErrFormat, "the file's Format is F32 with Integers, want I8"},
 		{F32, 20, word(0), ErrFormat, "the file's number of batch entries is 0, want 1 to 268435456"},
@@ -451,12 +452,20 @@ func TestMappedMatrixIsCollected(t *testing.T) {
 
 // FuzzReadMatrix: what is read can be used, and is written again as it was; what is mapped can be
 // used, too. The first byte says whether checksums are made right first, and for which format.
+const ofBlocks = 1 << 4 // a mark of inputs, beside repaired
+
 func FuzzReadMatrix(f *testing.F) {
 	for i, c := range matrixConfigs {
 		file := matrixFileOf(f, smallMatrix(f, c))
 		f.Add(append([]byte{byte(i)}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file...))
 		f.Add(append([]byte{byte(i) | repaired}, file[:headerSize]...))
+	}
+	for i, typ := range integerBlockTypes {
+		m, err := PackBlocks(fileOfBlocks(random("fuzz"), typ, 5, 256), typ, 5, 256,
+			MatrixConfig{Integers: i%2 == 0})
+		must(f, err)
+		f.Add(append([]byte{byte(i) | ofBlocks | repaired}, matrixFileOf(f, m)...))
 	}
 	folder := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -466,6 +475,9 @@ func FuzzReadMatrix(f *testing.F) {
 		file := slices.Clone(data[1:])
 		if data[0]&repaired != 0 {
 			m, _ := newMatrix(Format(data[0]&3), 1, 2, 6, 5)
+			if data[0]&ofBlocks != 0 {
+				m, _ = newBlockMatrix(integerBlockTypes[int(data[0]&7)%len(integerBlockTypes)], 5, 256)
+			}
 			parts := []int{m.size()}
 			if m.scaled {
 				parts = []int{m.scaleSize() + scalePadding, m.size()}

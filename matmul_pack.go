@@ -122,6 +122,9 @@ const maxMatrixRotation = 128
 
 // size is the bytes of a matrix's elements, and scaleSize those of its scales.
 func (m *Matrix) size() int {
+	if m.blocks != 0 {
+		return roundUp(m.cols, panel) / panel * m.blockPanel()
+	}
 	return m.b * m.h * roundUp(m.inner, m.group) * roundUp(m.cols, panel) * m.bytes
 }
 

@@ -14,7 +14,9 @@ const widenedCols = 4 * panel
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
-	if p.m.int8 {
+	if p.m.blocks != 0 {
+		p.multiplyBlocks(dst, stride, u)
+	} else if p.m.int8 {
 		p.multiplyInt8(dst, stride, u)
 	} else if u.rows <= maxTypedRows {
 		p.multiplyPacked(dst, a, stride, u)
@@ -105,20 +107,6 @@ const int8Group = 128
 // int8Groups is the number of scales of a row of inputs.
 func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 
-// quantize makes integers of row r of a, group by group. Where one has an element that is not
-// finite, its scale and with it the products are NaN.
-func (p *projection) quantize(r int, row []float32) {
-	var bytes [int8Group]int8
-	first, groups := r*roundUp(len(row), 4), int8Groups(len(row))
-	scales := p.scales[r*groups:]
-	whole := len(row) / int8Group
-	p.ints.quantize(first, r*groups, scales, row, whole, int8Group, int8Group, bytes[:])
-	if done := whole * int8Group; done < len(row) {
-		last := row[done:]
-		p.ints.quantize(first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0, bytes[:])
-	}
-}
-
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
@@ -159,4 +147,57 @@ func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBloc
 			&part)
 		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
 	}
+}
+
+// multiplyBlocks computes a block of the product by a matrix of blocks.
+func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) {
+	if !p.m.int8 {
+		p.multiplyDecoded(dst, stride, u)
+		return
+	}
+	n := p.m.inner / blockInputs
+	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
+	w := scratches.Get().(*scratch)
+	defer scratches.Put(w)
+	most := 1 // so that one row reads one stream
+	if u.rows > blockTile {
+		most = blockPanels
+	}
+	whole := u.cols / panel
+	for i := 0; i < whole; i += most {
+		panels := min(most, whole-i)
+		multiplyBlocks(p.m.blocks, dst[i*panel:], a, p.m.blockData(u.first/panel+i, panels), panels,
+			u.rows, n, stride, n, w.blockMemory())
+	}
+	if whole*panel == u.cols {
+		return
+	}
+	dst, packed := dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
+	for r := 0; r < u.rows; r += productRows {
+		rows := min(productRows, u.rows-r)
+		var last ragged
+		multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n, w.blockMemory())
+		last.store(dst[r*stride:], rows, stride, u.cols-whole*panel)
+	}
+}
+
+// multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
+// that they are in the cache when all rows read them.
+func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock) {
+	w := scratches.Get().(*scratch)
+	w.k = grow(w.k, productInner*widenedCols)
+	a, of := p.a.Data[p.a.offset(u.b, u.h, u.row):], p.m.blocks.traits()
+	for k := 0; k < p.m.inner; k += productInner {
+		steps := min(productInner, p.m.inner-k)
+		for c := 0; c < u.cols; c += widenedCols {
+			layout := packedLayout(steps, min(widenedCols, u.cols-c))
+			layout.overwrite = k == 0
+			for x := 0; x < layout.cols; x += panel {
+				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.inputs*of.packed:]
+				decodeBlocks(p.m.blocks, w.k[x*steps:], packed, steps/blockInputs, w.blockMemory())
+			}
+			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
+		}
+	}
+	scratches.Put(w)
 }

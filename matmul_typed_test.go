@@ -160,10 +160,10 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 func inSmallUnits(t *testing.T, p *projection) {
 	t.Helper()
 	must(t, p.check())
-	*p = p.step(new(scratch), 0)
-	for i := range p.preparations() {
-		p.prepare(i)
-	}
+	inputs := preparation{a: p.a, needs: p.m.needs(), rotation: p.m.rotation}
+	inputs, _ = inputs.next(new(scratch), p.a.L)
+	inputs.run()
+	*p = p.take(&inputs)
 	p.partition(64)
 	for i := range p.units() {
 		p.unit(i)

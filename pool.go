@@ -120,7 +120,8 @@ func (p *Pool) takeJob() (*job, error) {
 func (p *Pool) putJob(j *job) {
 	// let go of the caller's buffers
 	j.plan, j.update, j.multiplication = plan{}, stateUpdate{}, multiplication{}
-	j.packing, j.projection = nil, projection{}
+	j.packing, j.blocks = nil, nil
+	j.products.drop()
 	j.call.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,12 +241,13 @@ func (p *Pool) leave(j *job) {
 type workKind uint8
 
 const (
-	attendWork   workKind = iota // chunks of a call, or segments of them
-	updateWork                   // chunks of an Update, over keys of one segment
-	multiplyWork                 // blocks of a MatMul
-	packWork                     // blocks of a Matrix that is packed
-	prepareWork                  // rows of inputs of a product by a Matrix
-	productWork                  // and its blocks
+	attendWork     workKind = iota // chunks of a call, or segments of them
+	updateWork                     // chunks of an Update, over keys of one segment
+	multiplyWork                   // blocks of a MatMul
+	packWork                       // blocks of a Matrix that is packed
+	packBlocksWork                 // panels of a Matrix of blocks that is packed
+	prepareWork                    // rows of inputs of a product by a Matrix
+	productWork                    // and its blocks
 )
 
 // job is one call whose work is shared: units that any worker may take.
@@ -256,7 +258,8 @@ type job struct {
 	update         stateUpdate
 	multiplication multiplication
 	packing        *packing
-	projection     projection
+	blocks         *blockPacking
+	products       products
 
 	cost     float64 // estimated nanoseconds
 	units    int
@@ -352,10 +355,12 @@ func (j *job) unit(w *scratch, i int) {
 		j.multiplication.unit(w, i)
 	case packWork:
 		j.packing.unit(w, i)
+	case packBlocksWork:
+		j.blocks.unit(i)
 	case prepareWork:
-		j.projection.prepare(i)
+		j.products.inputs.unit(i)
 	case productWork:
-		j.projection.unit(i)
+		j.products.unit(i)
 	}
 }
 

@@ -82,21 +82,54 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return err
 	}
 	defer p.putJob(j)
-	all := projection{dst: dst, a: a, m: m, bias: bias}
-	if err := all.check(); err != nil {
+	one := projection{dst: dst, a: a, m: m, bias: bias}
+	if err := one.check(); err != nil {
 		return err
 	}
-	q := &j.projection
-	for first := 0; first < dst.L; first += all.part {
-		*q = all.step(&j.scratch, first)
-		workers := p.workersFor(q.cost())
-		if q.prepares() {
-			p.runUnits(j, prepareWork, workers, q.preparationCost(), q.preparations())
-		}
-		q.partition(workers)
-		p.runUnits(j, productWork, workers, q.cost(), q.units())
-	}
+	j.products.all = append(j.products.all, one)
+	p.multiply(j)
 	return nil
+}
+
+// MulMatrices works like the function [MulMatrices], on all workers of the pool, as one piece of
+// work: workers that are done with a matrix go on with the next.
+func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
+	if p == nil {
+		return MulMatrices(dsts, a, ms, biases)
+	}
+	j, err := p.takeJob()
+	if err != nil {
+		return err
+	}
+	defer p.putJob(j)
+	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
+		return err
+	}
+	for i, m := range ms {
+		one := projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}
+		j.products.all = append(j.products.all, one)
+	}
+	p.multiply(j)
+	return nil
+}
+
+// multiply computes the products of a job, whose arguments are valid.
+func (p *Pool) multiply(j *job) {
+	q := &j.products
+	x := &q.inputs
+	*x = preparation{a: q.all[0].a}
+	for i := range q.all {
+		x.add(q.all[i].m)
+	}
+	part, ok := x.part(), false
+	for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
+		cost := q.take()
+		workers := p.workersFor(cost)
+		if x.needs != 0 {
+			p.runUnits(j, prepareWork, workers, x.cost(), x.units())
+		}
+		p.runUnits(j, productWork, workers, cost, q.partition(workers))
+	}
 }
 
 // runUnits lets workers compute units, which take some nanoseconds in all.
@@ -127,6 +160,26 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	x.divide(workers)
 	j.packing = x
 	p.runUnits(j, packWork, workers, x.cost(), x.units())
+	return x.finish()
+}
+
+// PackBlocks works like the function [PackBlocks], on all workers of the pool.
+func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix,
+	error) {
+	if p == nil {
+		return PackBlocks(data, t, outputs, inputs, c)
+	}
+	j, err := p.takeJob()
+	if err != nil {
+		return nil, err
+	}
+	defer p.putJob(j)
+	x, err := newBlockPacking(data, t, outputs, inputs, c)
+	if err != nil {
+		return nil, err
+	}
+	j.blocks = x
+	p.runUnits(j, packBlocksWork, p.workersFor(x.cost()), x.cost(), x.units())
 	return x.finish()
 }
 

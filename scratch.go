@@ -40,6 +40,8 @@ type scratch struct {
 	rotated    []float32     // rows on their way into a product
 	rounded    integerRows   // the same as integers
 	scales     []float32     // and their scales
+	blocks     []blockRow    // rows on their way into a product by blocks
+	unpacked   *blockMemory  // of a panel of it
 	ints       intScratch    // of calls in integers
 	ancestors  ancestors     // of calls with a tree
 	gathered   gatherScratch // of calls with lists of keys
@@ -113,6 +115,14 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 		return p.q.Data[p.q.offset(c.b, h, i):]
 	}
 	return w.q[(c.at+row)*p.d:]
+}
+
+// blockMemory is memory for unpacked blocks.
+func (w *scratch) blockMemory() *blockMemory {
+	if w.unpacked == nil {
+		w.unpacked = new(blockMemory)
+	}
+	return w.unpacked
 }
 
 // head is the part of a chunk that is its i-th head's, or sequence's: h, if the chunk is not that

@@ -69,6 +69,7 @@ func assembly(folder string) ([]byte, error) {
 	p.int8Kernels()
 	p.accumulateInt8()
 	p.weightsInt8()
+	p.blockKernels()
 	p.encode()
 	p.lookUp()
 	p.constantTable()

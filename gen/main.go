@@ -21,10 +21,11 @@ import (
 
 func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
-		"kernel_amd64.s":       func() ([]byte, error) { return assembly(ordinaryKernels) },
-		"kernel_typed_amd64.s": func() ([]byte, error) { return assembly(typedKernels) },
-		"kernel_int8_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
-		"kernel_int4_amd64.s":  func() ([]byte, error) { return assembly(int4Kernels) },
+		"kernel_amd64.s":        func() ([]byte, error) { return assembly(ordinaryKernels) },
+		"kernel_typed_amd64.s":  func() ([]byte, error) { return assembly(typedKernels) },
+		"kernel_int8_amd64.s":   func() ([]byte, error) { return assembly(int8Kernels) },
+		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
+		"kernel_int4_amd64.s":   func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 
@@ -94,6 +95,22 @@ var twins = map[string]string{
 	"multiplyInt8":      "accumulateInt8Generic",
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "quantizeToken",
+	"multiplyPlain":     "multiplyBlocksGeneric",
+	"sumBlocks":         "sumBlocksGeneric",
+	"multiplyNibbles":   "multiplyBlocksGeneric",
+	"multiplyLevels":    "multiplyBlocksGeneric",
+	"multiplyBytes":     "multiplyBlocksGeneric",
+	"multiplyQ4K":       "multiplyBlocksGeneric",
+	"multiplyQ5K":       "multiplyBlocksGeneric",
+	"multiplyQ6K":       "multiplyBlocksGeneric",
+	"multiplyMinima":    "multiplyBlocksGeneric",
+	"multiplyHalves":    "multiplyBlocksGeneric",
+	"unpackQ8":          "unpackBlockGeneric",
+	"unpackNibblesF16":  "unpackBlockGeneric",
+	"unpackNibblesBF16": "unpackBlockGeneric",
+	"unpackQ4K":         "unpackBlockGeneric",
+	"unpackQ5K":         "unpackBlockGeneric",
+	"unpackQ6K":         "unpackBlockGeneric",
 	"transposeFloats":   "transposeGeneric",
 	"transposeHalves":   "transposeGeneric",
 }

@@ -24,7 +24,7 @@ func generator(t *testing.T) string {
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
 	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s", "kernel_int8_amd64.s",
-		"kernel_int4_amd64.s"} {
+		"kernel_int4_amd64.s", "kernel_blocks_amd64.s"} {
 		out := filepath.Join(t.TempDir(), file)
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."

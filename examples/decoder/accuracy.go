@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 const (
@@ -16,16 +17,29 @@ const (
 	accuracySteps     = 16 // logits of a sequence
 )
 
-// compare prints how far logits of 8 bits are from those of float32.
+// accuracyWays are what -accuracy compares, the first with the others.
+var accuracyWays = []struct {
+	name                  string
+	weights, kind, values attn.Format
+	integers              bool
+}{
+	{"f32", attn.F32, attn.F32, 0, false},
+	{"i8", attn.I8, attn.I8, 0, false},
+	{"integers", attn.I8, attn.I8, 0, true},
+	{"integers, cache i8,i4", attn.I8, attn.I8, attn.I4, true},
+	{"integers, cache i4", attn.I8, attn.I4, 0, true},
+}
+
+// compare prints how far logits of fewer bits are from those of float32. Integers are those of the
+// blocks of a GGUF file, if the model is in one.
 func (o *options) compare(out io.Writer) error {
 	var exact [][]float32
-	for _, way := range []struct {
-		name     string
-		kind     attn.Format
-		integers bool
-	}{{"f32", attn.F32, false}, {"i8", attn.I8, false}, {"integers", attn.I8, true}} {
+	for _, way := range accuracyWays {
 		one := *o
-		one.weights, one.kind, one.integers = way.kind, way.kind, way.integers
+		one.weights, one.kind, one.values, one.integers = way.weights, way.kind, way.values, way.integers
+		if way.integers && folder.IsGGUF(o.model) {
+			one.weights = asStored
+		}
 		m, _, err := one.open()
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/limits"
 )
 
 // greedy takes the most likely token.
@@ -44,6 +45,7 @@ type stream struct {
 	out     io.Writer
 	text    folder.Codec
 	prompts []string
+	chat    bool // answers are messages of their own
 	jobs    []*job
 	turn    int
 	printed int // tokens of the answer whose turn it is
@@ -55,7 +57,7 @@ func (s *stream) print() {
 		j := s.jobs[s.turn]
 		for _, token := range j.tokens[len(j.prompt)+s.printed:] {
 			if s.printed == 0 {
-				fmt.Fprintf(s.out, "[%d] %s", s.turn+1, s.prompts[s.turn])
+				fmt.Fprintf(s.out, "[%d] %s%s", s.turn+1, s.prompts[s.turn], s.between())
 			}
 			fmt.Fprint(s.out, s.text.Decode(token))
 			s.printed++
@@ -67,10 +69,18 @@ func (s *stream) print() {
 	}
 }
 
+// between stands between a prompt and its answer.
+func (s *stream) between() string {
+	if s.chat {
+		return "\n"
+	}
+	return ""
+}
+
 // meter counts tokens and time: steps with parts of prompts apart from those that only decode.
 type meter struct {
 	read, beside    int // tokens of prompts, and those that others decoded in the same steps
-	made            int
+	made, steps     int // of steps that only decode
 	reading, making time.Duration
 	peak            int // bytes of the cache in use
 }
@@ -79,7 +89,7 @@ func (m *meter) count(read, made int, d time.Duration) {
 	if read > 0 {
 		m.read, m.beside, m.reading = m.read+read, m.beside+made, m.reading+d
 	} else {
-		m.made, m.making = m.made+made, m.making+d
+		m.made, m.steps, m.making = m.made+made, m.steps+1, m.making+d
 	}
 }
 
@@ -89,9 +99,24 @@ func (e *engine) report(out io.Writer) {
 	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n",
 		e.read, rate(e.read, e.reading), e.beside)
 	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", e.made, rate(e.made, e.making))
+	if e.steps > 0 && e.packed > limits.DRAM() {
+		e.reportMemory(out, rate(e.steps, e.making))
+	}
 	where := ""
 	if e.cluster != nil {
 		where = ", in each copy on the cluster"
 	}
 	fmt.Fprintf(out, "keys and values: %d KiB in use at most%s\n\n", e.peak>>10, where)
+}
+
+// reportMemory prints how many steps a second there were, and how many if each took as long as
+// memory takes for the bytes of all matrices.
+func (e *engine) reportMemory(out io.Writer, steps float64) {
+	memory := limits.NewMemory(limits.For(attn.Implementation()), e.workers, limits.DRAM())
+	speed := 0.0
+	for range 5 {
+		speed = max(speed, memory.Read(), memory.ReadStreams())
+	}
+	fmt.Fprintf(out, "         %.1f steps a second; %.1f read the %.2f GB of all matrices at the "+
+		"memory's %.1f GB/s\n", steps, speed/float64(e.packed), float64(e.packed)/1e9, speed/1e9)
 }

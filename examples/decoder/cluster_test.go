@@ -43,6 +43,10 @@ func TestClusterSameBits(t *testing.T) {
 				longPrompt, trials[:1])
 		})
 	}
+	same("i8,i4", 1, func(out io.Writer) error {
+		return compareTrials(out, tinyModel(t, attn.F32, 1), settings{kind: attn.I8, values: attn.I4,
+			cluster: l.Client}, longPrompt, trials[:1])
+	})
 	for i := range w.workers {
 		if n := w.copiesOf(i); n != 0 {
 			t.Errorf("worker %d has %d copies of parts when all engines are closed, want 0", i, n)

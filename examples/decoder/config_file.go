@@ -27,9 +27,10 @@ type configFile struct {
 	FFNBias       bool             `json:"mlp_bias"`
 	Window        *int             `json:"sliding_window"`
 	UseWindow     *bool            `json:"use_sliding_window"`
-	FullLayers    int              `json:"max_window_layers"` // the first ones, of qwen2
+	FullLayers    int              `json:"max_window_layers"` // the first ones, of qwen2 and qwen3
 	LayerTypes    []string         `json:"layer_types"`
 	Stop          folder.OneOrMore `json:"eos_token_id"`
+	Positions     float64          `json:"max_position_embeddings"`
 	Theta         *float64         `json:"rope_theta"`
 	Scaling       *scaling         `json:"rope_scaling"`
 	Rope          *scaling         `json:"rope_parameters"` // where newer files keep both
@@ -43,10 +44,13 @@ func standard(modelType string) (f configFile, err error) {
 		f.Stop = folder.OneOrMore{2}
 	case "mistral":
 		f.Stop, f.KVHeads, f.Window = folder.OneOrMore{2}, new(8), new(4096)
-	case "qwen2":
+	case "qwen2", "qwen3":
 		f.KVHeads, f.UseWindow, f.Window, f.FullLayers = new(32), new(false), new(4096), 28
+		if modelType == "qwen3" {
+			f.HeadDim = new(128)
+		}
 	default:
-		err = fmt.Errorf("model_type is %q, want llama, mistral or qwen2", modelType)
+		err = fmt.Errorf("model_type is %q, want llama, mistral, qwen2 or qwen3", modelType)
 	}
 	return f, err
 }
@@ -90,7 +94,8 @@ func (f *configFile) config() (config, error) {
 	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
 		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
 		Stop: f.Stop, Theta: 10000, FFNBias: f.FFNBias && f.ModelType == "llama",
-		OutBias: f.AttentionBias && f.ModelType == "llama"}
+		OutBias: f.AttentionBias && (f.ModelType == "llama" || f.ModelType == "qwen3"),
+		QKNorm:  f.ModelType == "qwen3"}
 	c.QKVBias = c.OutBias || f.ModelType == "qwen2"
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
@@ -110,14 +115,18 @@ func (f *configFile) config() (config, error) {
 }
 
 func (f *configFile) checkShape(c *config) error {
+	return c.checkShape("num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps")
+}
+
+// checkShape takes the names of keys in a file.
+func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 	switch {
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("num_attention_heads is %d, want a multiple of num_key_value_heads, %d",
-			c.Heads, c.KVHeads)
+		return fmt.Errorf("%s is %d, want a multiple of %s, %d", heads, c.Heads, kvHeads, c.KVHeads)
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("head_dim is %d, want an even number: rotations take pairs", c.HeadDim)
+		return fmt.Errorf("%s is %d, want an even number: rotations take pairs", headDim, c.HeadDim)
 	case !(c.Epsilon >= 0):
-		return fmt.Errorf("rms_norm_eps is %v, want 0 or more", c.Epsilon)
+		return fmt.Errorf("%s is %v, want 0 or more", epsilon, c.Epsilon)
 	}
 	return nil
 }
@@ -127,9 +136,9 @@ func (f *configFile) checkLayers(*config) error {
 	for _, name := range f.Architectures {
 		// the second is in some of the oldest folders
 		if !slices.Contains([]string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM",
-			"Qwen2ForCausalLM"}, name) {
-			return fmt.Errorf("architectures has %q, want LlamaForCausalLM, MistralForCausalLM or "+
-				"Qwen2ForCausalLM", name)
+			"Qwen2ForCausalLM", "Qwen3ForCausalLM"}, name) {
+			return fmt.Errorf("architectures has %q, want LlamaForCausalLM, MistralForCausalLM, "+
+				"Qwen2ForCausalLM or Qwen3ForCausalLM", name)
 		}
 	}
 	if f.Activation != "silu" {
@@ -137,6 +146,8 @@ func (f *configFile) checkLayers(*config) error {
 	}
 	return nil
 }
+
+func (f *configFile) isQwen() bool { return f.ModelType == "qwen2" || f.ModelType == "qwen3" }
 
 const fullLayer, slidingLayer = "full_attention", "sliding_attention"
 
@@ -149,11 +160,11 @@ func (f *configFile) windows(c *config) error {
 	c.Windows = make([]int, c.Layers)
 	kinds := make([]string, c.Layers)
 	for i := range kinds { // what config.json implies
-		if kinds[i] = slidingLayer; window == 0 || f.ModelType == "qwen2" && i < f.FullLayers {
+		if kinds[i] = slidingLayer; window == 0 || f.isQwen() && i < f.FullLayers {
 			kinds[i] = fullLayer
 		}
 	}
-	if err := f.chooseLayers(kinds, window > 0 && f.ModelType == "qwen2"); err != nil {
+	if err := f.chooseLayers(kinds, window > 0 && f.isQwen()); err != nil {
 		return err
 	}
 	for i, kind := range kinds {
@@ -172,7 +183,7 @@ func (f *configFile) window() (int, error) {
 		return 0, nil
 	}
 	if *f.Window < 1 || f.ModelType == "llama" {
-		return 0, fmt.Errorf("sliding_window is %d, want null, or for mistral and qwen2 1 or more",
+		return 0, fmt.Errorf("sliding_window is %d, want null, or for mistral, qwen2 and qwen3 1 or more",
 			*f.Window)
 	}
 	return *f.Window, nil
@@ -213,30 +224,8 @@ func (f *configFile) rotations(c *config) error {
 	if c.Theta < 1 {
 		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
 	}
-	if err := c.Scaling.complete(); err != nil {
+	if err := c.Scaling.complete(c.Theta, f.Positions); err != nil {
 		return fmt.Errorf("%s %w", name, err)
-	}
-	return nil
-}
-
-// complete refuses rotations that are stretched in other ways.
-func (s *scaling) complete() error {
-	if s.Type != "" && s.OldType != "" && s.Type != s.OldType {
-		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
-	}
-	s.Type = cmp.Or(s.Type, s.OldType)
-	llama3, linear := s.Type == "llama3", s.Type == "linear"
-	switch {
-	case s.Type == "" && s.Factor != 0:
-		return fmt.Errorf("has factor %v without a rope_type, want llama3 or linear", s.Factor)
-	case !llama3 && !linear && s.Type != "" && s.Type != "default":
-		return fmt.Errorf("is of type %q, want llama3 or linear", s.Type)
-	case (llama3 || linear) && s.Factor < 1:
-		return fmt.Errorf("of type %s has factor %v, want 1 or more", s.Type, s.Factor)
-	case llama3 && !(s.Low > 0 && s.High > s.Low && s.Original > 0):
-		return fmt.Errorf("of type llama3 has low_freq_factor %v, high_freq_factor %v and "+
-			"original_max_position_embeddings %v, want numbers above 0, the second above the first", s.Low,
-			s.High, s.Original)
 	}
 	return nil
 }

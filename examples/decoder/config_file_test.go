@@ -77,6 +77,12 @@ var configs = map[string]string{
 		"rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true,
 		"torch_dtype": "bfloat16", "transformers_version": "4.43.1", "use_cache": true,
 		"use_mrope": false, "use_sliding_window": false}`,
+	"Qwen 3": `{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 17, "eos_token_id": 19, "head_dim": 8,
+		"hidden_act": "silu", "initializer_range": 0.02, "max_position_embeddings": 40960,
+		"max_window_layers": 28, "model_type": "qwen3", "rope_scaling": null, "rope_theta": 1000000,
+		"sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false}`,
 	"newer": `{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0,
 		"bos_token_id": null, "dtype": "bfloat16", "eos_token_id": null, "hidden_act": "silu",
 		"initializer_range": 0.02, "layer_types": ["full_attention", "full_attention"],
@@ -100,6 +106,11 @@ func TestPublishedConfigs(t *testing.T) {
 		must(t, json.Unmarshal([]byte(text), &f.config))
 		if f.config["model_type"] == "qwen2" {
 			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+		} else if f.config["model_type"] == "qwen3" {
+			for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+				f.add(at+"self_attn.q_norm.weight", 8)
+				f.add(at+"self_attn.k_norm.weight", 8)
+			}
 		}
 		path := f.write(t)
 		write("generation_config.json", generation)(t, path)
@@ -276,7 +287,7 @@ func FuzzReadConfig(f *testing.F) {
 			t.Errorf("%s: the sizes are %+v", text, c)
 		}
 		c.HeadDim = min(c.HeadDim, 1<<12) // for time
-		for _, turn := range c.turns() {
+		for _, turn := range c.turns(nil) {
 			if math.IsNaN(turn) || math.IsInf(turn, 0) {
 				t.Fatalf("%s: a position turns by %v", text, turn)
 			}

@@ -28,7 +28,8 @@ type settings struct {
 	places   int             // for jobs that run
 	chunk    int             // tokens of prompts in a step, so that who decodes does not wait for long
 	context  int             // tokens of a sequence
-	kind     attn.Format     // of the cache
+	kind     attn.Format     // of the cache, of keys only if values have another one
+	values   attn.Format     // 0 for the same
 	integers bool            // attention multiplies integers
 	cluster  *cluster.Client // that keeps keys and values; nil for none
 }

@@ -27,7 +27,7 @@ func tinyModelOf(t *testing.T, l *folder.Loader, kind attn.Format) *model {
 		KVHeads: new(2), FFN: 96, Vocab: 300}
 	c, err := f.config()
 	must(t, err)
-	m := newModel(l, &c, kind)
+	m := newModel(l, &c, &folderNames, kind)
 	must(t, l.Err)
 	return m
 }
@@ -94,8 +94,12 @@ func TestAccuracyTable(t *testing.T) {
 func TestIntegersFlag(t *testing.T) {
 	for args, want := range map[string]string{
 		"-integers": "", "-integers -cache i8": "", "-weights i8 -integers": "",
-		"-integers -cache f16":    "-cache is F16 with -integers, want i8 or none",
-		"-weights f32 -integers ": "-weights is F32 with -integers, want i8 or none",
+		"-integers -cache f16":    "-cache is f16 with -integers, want i8, i4, or one of each",
+		"-integers -cache i8,f16": "-cache is i8,f16 with -integers, want i8, i4, or one of each",
+		"-weights f32 -integers ": "-weights is f32 with -integers, want i8, for a GGUF file also " +
+			"file, or none",
+		"-weights file -integers": "-weights is file with -integers, want i8, for a GGUF file also " +
+			"file, or none",
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
 		if got := fmt.Sprint(err); want == "" && (err != nil || o.kind != attn.I8 ||
@@ -310,7 +314,12 @@ func TestCommand(t *testing.T) {
 		{"-model nowhere", []string{"nowhere", "config.json"}},
 		{model, []string{"no prompt"}},
 		{"-size 1t", []string{`"1t", want tiny`}},
-		{"-cache f64", []string{"want f32, f16, bf16 or i8"}},
+		{"-cache f64", []string{"want f32, f16, bf16, i8 or i4"}},
+		{"-cache i8,f64", []string{"want f32, f16, bf16, i8 or i4"}},
+		{"-cache i8,f32", []string{"want values of another type than f32"}},
+		{"-weights i4", []string{"want f32, f16, bf16 or i8, or file"}},
+		{"-n 3 -cache i4 hello", []string{"[1] hello ", "keys and values: "}},
+		{"-n 3 -integers -cache i8,i4 hello", []string{"[1] hello ", "keys and values: "}},
 		{"-context 10 hello-hello", []string{"prompt 1", "want at most 10"}},
 		{"-workers 0 x", []string{"workers, batch"}},
 		{"-n 0 x", []string{"-n is 0", "want at least 1"}},

@@ -22,8 +22,13 @@ type runner struct {
 	pool  *attn.Pool
 	cache cache
 
-	x, normed, qkv, heads, hidden, active, last, logits []float32 // rows of one call
-	cos, sin                                            []float32
+	// rows of one call
+	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
+	cos, sin                                                          []float32
+	// of one product
+	dsts     []attn.Tensor
+	matrices []*attn.Matrix
+	biases   [][]float32
 	// the first of a call, whose logits mean nothing
 	err error
 }
@@ -58,13 +63,16 @@ func checkLogits(logits []float32, vocab int) error {
 // begin looks up the tokens' embeddings and the rotations of their positions.
 func (r *runner) begin(pieces []piece) {
 	r.x, r.cos, r.sin = r.x[:0], r.cos[:0], r.sin[:0]
+	magnitude := r.magnitude()
 	for _, p := range pieces {
 		first := p.seq.length()
 		for i, token := range p.tokens {
-			r.x = append(r.x, r.embedding[token*r.Dim:][:r.Dim]...)
+			r.x = append(r.x, make([]float32, r.Dim)...)
+			r.embedding.Row(r.x[len(r.x)-r.Dim:], token)
 			for _, turn := range r.turns {
 				sin, cos := math.Sincos(turn * float64(first+i))
-				r.cos, r.sin = append(r.cos, float32(cos)), append(r.sin, float32(sin))
+				r.cos = append(r.cos, float32(magnitude*cos))
+				r.sin = append(r.sin, float32(magnitude*sin))
 			}
 		}
 	}
@@ -72,31 +80,34 @@ func (r *runner) begin(pieces []piece) {
 
 // attention adds to each row what its token sees in the tokens before it.
 func (r *runner) attention(i int, pieces []piece) {
-	l, width, all := &r.layers[i], r.layers[i].qkv.Out, len(r.x)/r.Dim
+	l, all := &r.layers[i], len(r.x)/r.Dim
 	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
-	r.multiply(&r.qkv, r.normed, &l.qkv)
-	rotate(r.qkv, r.cos, r.sin, width, r.HeadDim, r.Heads+r.KVHeads)
-	// Queries, keys and values are views into the rows of their product: nothing is copied but into
-	// the cache.
-	view := func(head, heads int) attn.Tensor {
-		return attn.Rows(r.qkv[head*r.HeadDim:], 1, all, heads, r.HeadDim, width)
+	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
+	if l.qNorm != nil {
+		rmsNorm(&r.q, r.q, l.qNorm, r.Epsilon)
+		rmsNorm(&r.k, r.k, l.kNorm, r.Epsilon)
 	}
-	r.try(r.cache.append(i, view(r.Heads, r.KVHeads), view(r.Heads+r.KVHeads, r.KVHeads), pieces))
+	rotate(r.q, r.cos, r.sin, r.HeadDim, r.Heads)
+	rotate(r.k, r.cos, r.sin, r.HeadDim, r.KVHeads)
+	view := func(x []float32, heads int) attn.Tensor {
+		return attn.BLHD(x, 1, all, heads, r.HeadDim)
+	}
+	r.try(r.cache.append(i, view(r.k, r.KVHeads), view(r.v, r.KVHeads), pieces))
 	r.heads = resize(r.heads, all*l.out.In)
 	if r.err != nil {
 		return
 	}
-	r.try(r.cache.attend(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), view(0, r.Heads), pieces))
-	r.multiply(&r.hidden, r.heads, &l.out)
+	r.try(r.cache.attend(i, view(r.heads, r.Heads), view(r.q, r.Heads), pieces))
+	r.multiply(r.heads, product{&r.hidden, &l.out})
 	add(r.x, r.hidden)
 }
 
 // feedForward adds to each row what the layer's network makes of it.
 func (r *runner) feedForward(l *layer) {
 	rmsNorm(&r.normed, r.x, l.ffnNorm, r.Epsilon)
-	r.multiply(&r.hidden, r.normed, &l.gateUp)
-	swiGLU(&r.active, r.hidden, r.FFN)
-	r.multiply(&r.hidden, r.active, &l.down)
+	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
+	swiGLU(&r.active, r.gate, r.up)
+	r.multiply(r.active, product{&r.hidden, &l.down})
 	add(r.x, r.hidden)
 }
 
@@ -109,16 +120,27 @@ func (r *runner) finish(pieces []piece) {
 		r.last = append(r.last, r.x[end-r.Dim:end]...)
 	}
 	rmsNorm(&r.last, r.last, r.norm, r.Epsilon)
-	r.multiply(&r.logits, r.last, &r.head)
+	r.multiply(r.last, product{&r.logits, &r.head})
 }
 
-// multiply is dst = a·Wᵀ + bias. attn computes an element by one chain of multiply-adds in a fixed
-// order, whatever rows are around it.
-func (r *runner) multiply(dst *[]float32, a []float32, by *folder.Linear) {
-	rows := len(a) / by.In
-	*dst = resize(*dst, rows*by.Out)
-	r.try(r.pool.MulMatrix(attn.BHLD(*dst, 1, 1, rows, by.Out), attn.BHLD(a, 1, 1, rows, by.In),
-		by.Matrix, by.Bias))
+// product is rows that become those of a matrix.
+type product struct {
+	dst *[]float32
+	by  *folder.Linear
+}
+
+// multiply is dst = a·Wᵀ + bias for each of some matrices. attn computes an element by one chain of
+// multiply-adds in a fixed order, whatever rows are around it.
+func (r *runner) multiply(a []float32, products ...product) {
+	in := products[0].by.In
+	rows := len(a) / in
+	r.dsts, r.matrices, r.biases = r.dsts[:0], r.matrices[:0], r.biases[:0]
+	for _, p := range products {
+		*p.dst = resize(*p.dst, rows*p.by.Out)
+		r.dsts = append(r.dsts, attn.BHLD(*p.dst, 1, 1, rows, p.by.Out))
+		r.matrices, r.biases = append(r.matrices, p.by.Matrix), append(r.biases, p.by.Bias)
+	}
+	r.try(r.pool.MulMatrices(r.dsts, attn.BHLD(a, 1, 1, rows, in), r.matrices, r.biases))
 }
 
 // try notes the first error.

@@ -2,7 +2,7 @@ package main
 
 import "github.com/seed-1415985d/attn/examples/internal/folder"
 
-// idleConfig are the keys of config.json that do not change what a Llama, Mistral or Qwen2 computes
+// idleConfig are the keys of config.json that do not change what a Llama, Mistral or Qwen computes
 // in transformers. Where a key asks for something else with other values, those without are listed.
 var idleConfig = folder.Idle{
 	// about the file and who wrote it
@@ -23,7 +23,7 @@ var idleConfig = folder.Idle{
 	"finetuning_task": nil, "id2label": nil, "label2id": nil, "num_labels": nil, "problem_type": nil,
 	"task_specific_params": nil,
 	// bounds that nobody keeps, and tokens that the tokenizer has, too
-	"max_position_embeddings": nil, "max_sequence_length": nil, "model_max_length": nil,
+	"max_sequence_length": nil, "model_max_length": nil,
 	"bos_token_id": nil, "pad_token_id": nil, "sep_token_id": nil,
 	"unk_token_id": nil,
 	// how tokens are drawn: the command line says it
@@ -44,6 +44,8 @@ var idleConfig = folder.Idle{
 
 	"rope_parameters.partial_rotary_factor": {"1", "1.0"},
 	"rope_scaling.partial_rotary_factor":    {"1", "1.0"},
+	"rope_parameters.truncate":              {"true"},
+	"rope_scaling.truncate":                 {"true"},
 }
 
 // idleGeneration are those of generation_config.json: what draws tokens is on the command line.

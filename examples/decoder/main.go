@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
@@ -26,6 +25,7 @@ type options struct {
 	most                int
 	seed                uint64
 	temperature         float64
+	chat                bool // prompts are messages
 	prove, accuracy     bool
 }
 
@@ -53,23 +53,26 @@ func command(args []string, out, errs io.Writer) int {
 }
 
 func parse(args []string, help io.Writer) (*options, error) {
-	o := &options{weights: -1}
+	o := &options{weights: asStored}
 	f := flag.NewFlagSet("decoder", flag.ContinueOnError)
 	f.SetOutput(help)
 	f.StringVar(&o.model, "model", "", "`folder` with config.json, model.safetensors and "+
-		"tokenizer.json; none makes a random model")
+		"tokenizer.json, or a GGUF file; none makes a random model")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
+	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -shared as that of "+
+		"the system, by the chat template of a GGUF file")
 	f.IntVar(&o.most, "n", 64, "tokens to generate for each prompt")
 	f.IntVar(&o.places, "batch", 16, "prompts at a time")
 	f.IntVar(&o.chunk, "chunk", 256, "tokens of prompts in a step")
 	f.IntVar(&o.context, "context", 1024, "tokens of a prompt and its answer")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "threads")
-	f.Func("cache", "`type` of keys and values: f32, f16, bf16 or i8 (default f32)", typeFlag(&o.kind))
-	f.Func("weights", "`type` of matrices: f32, f16, bf16 or i8 (default as in the folder)",
-		typeFlag(&o.weights))
-	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: weights and cache are "+
-		"i8, too")
+	f.Func("cache", "`type` of keys and values: f32, f16, bf16, i8 or i4, or a type of each, as in "+
+		"i8,i4 (default f32)", o.setCache)
+	f.Func("weights", "`type` of matrices: f32, f16, bf16, i8, or file as the model's files have them "+
+		"(default file)", o.setWeights)
+	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: the cache is i8, too, if "+
+		"-cache does not say i4, and so are weights that are not blocks of integers in a GGUF file")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
@@ -86,29 +89,6 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = o.setIntegers(f)
 	}
 	return o, err
-}
-
-// setIntegers makes weights and cache i8, of which other types are an error.
-func (o *options) setIntegers(f *flag.FlagSet) (err error) {
-	f.Visit(func(x *flag.Flag) {
-		if kind := map[string]attn.Format{"cache": o.kind, "weights": o.weights}; x.Name == "cache" ||
-			x.Name == "weights" {
-			if kind[x.Name] != attn.I8 {
-				err = fmt.Errorf("-%s is %v with -integers, want i8 or none", x.Name, kind[x.Name])
-			}
-		}
-	})
-	o.kind, o.weights = attn.I8, attn.I8
-	return err
-}
-
-func typeFlag(to *attn.Format) func(string) error {
-	return func(s string) (err error) {
-		if *to = attn.Format(slices.Index([]string{"f32", "f16", "bf16", "i8"}, s)); *to < 0 {
-			err = errors.New("want f32, f16, bf16 or i8")
-		}
-		return err
-	}
 }
 
 func run(args []string, out, help io.Writer) error {
@@ -155,11 +135,14 @@ func run(args []string, out, help io.Writer) error {
 // describe says what a user might not expect of the answers.
 func (o *options) describe(out io.Writer, m *model) {
 	if o.model == "" {
-		fmt.Fprintf(out, "A random model: its answers mean nothing. -model names the folder of a real "+
-			"one.\n")
+		fmt.Fprintf(out, "A random model: its answers mean nothing. -model names the folder or file of "+
+			"a real one.\n")
 	} else if m != nil && len(m.Stop) == 0 {
-		fmt.Fprintf(out, "The folder has no eos_token_id: no token ends an answer before its -n, %d.\n",
+		fmt.Fprintf(out, "The model has no eos_token_id: no token ends an answer before its -n, %d.\n",
 			o.most)
+	}
+	if folder.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
+		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers is many times as fast.\n")
 	}
 }
 
@@ -168,6 +151,9 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
+	if folder.IsGGUF(o.model) {
+		return o.openGGUF()
+	}
 	l := folder.Of(o.model, o.integers)
 	c := readConfig(l)
 	l.Open()
@@ -175,9 +161,23 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
-	m := newModel(l, &c, o.weights)
+	m := newModel(l, &c, &folderNames, o.weights)
 	l.CheckUsed(idleTensors...)
 	return m, l.BPE(c.Vocab), l.Err
+}
+
+// openGGUF loads the model of a GGUF file.
+func (o *options) openGGUF() (*model, folder.Codec, error) {
+	l := folder.OfGGUF(o.model, o.integers)
+	defer l.Close()
+	v := l.Vocabulary()
+	c := readMetadata(l, v)
+	if l.Err != nil {
+		return nil, nil, l.Err
+	}
+	m := newModel(l, &c, &ggufNames, o.weights)
+	l.CheckUsed(idleTensorsGGUF...)
+	return m, l.VocabularyBPE(v), l.Err
 }
 
 // random makes a model of chance, and its tokens are numbers.
@@ -189,7 +189,7 @@ func (o *options) random() (*model, folder.Codec, error) {
 	l := &folder.Loader{Random: folder.Chance(o.seed), Integers: o.integers}
 	c, err := f.config()
 	l.Check("config.json", err)
-	return newModel(l, &c, o.weights), folder.Numbers(c.Vocab), l.Err
+	return newModel(l, &c, &folderNames, o.weights), folder.Numbers(c.Vocab), l.Err
 }
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
@@ -200,23 +200,19 @@ func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
 		return err
 	}
 	defer e.close()
-	if o.shared != "" {
-		tokens, err := text.Encode(o.shared)
-		if err == nil {
-			err = e.share(tokens)
-		}
-		if err != nil {
-			return fmt.Errorf("the shared text: %w", err)
+	prompts, shared, err := o.tokens(text)
+	if err == nil && len(shared) > 0 {
+		if err = e.share(shared); err != nil {
+			err = fmt.Errorf("the shared text: %w", err)
 		}
 	}
-	s := &stream{out: out, text: text, prompts: o.prompts}
-	for i, prompt := range o.prompts {
-		j := &job{most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}
-		j.prompt, err = text.Encode(o.shared + prompt)
-		if err == nil {
-			err = e.submit(j)
-		}
-		if err != nil {
+	if err != nil {
+		return err
+	}
+	s := &stream{out: out, text: text, prompts: o.prompts, chat: o.chat}
+	for i, prompt := range prompts {
+		j := &job{prompt: prompt, most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}
+		if err := e.submit(j); err != nil {
 			return fmt.Errorf("prompt %d: %w", i+1, err)
 		}
 		s.jobs = append(s.jobs, j)

@@ -10,52 +10,88 @@ import (
 // model is the weights of a decoder. It does not change, so any number of engines may run it.
 type model struct {
 	config
-	embedding []float32 // a row for each token
+	embedding *folder.Table // a row for each token
 	layers    []layer
 	norm      []float32
 	head      folder.Linear // from the last state to a logit for each token
 	turns     []float64     // see config.turns
-	memory    int           // bytes of all weights
+	packed    int           // bytes of matrices,
+	memory    int           // and of all weights
 }
 
-// layer is one block of the decoder. Matrices that multiply the same rows are packed as one: qkv
-// are queries, keys and values side by side.
+// layer is one block of the decoder.
 type layer struct {
-	attentionNorm, ffnNorm []float32
-	qkv, out, gateUp, down folder.Linear
+	attentionNorm, ffnNorm       []float32
+	qNorm, kNorm                 []float32 // of one head; nil for none
+	q, k, v, out, gate, up, down folder.Linear
 }
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
-func newModel(l *folder.Loader, c *config, kind attn.Format) *model {
-	const embedding = "model.embed_tokens.weight"
-	m := &model{config: *c, turns: c.turns(), embedding: l.Tensor(embedding, c.Vocab, c.Dim)}
+func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format) *model {
+	m := &model{config: *c, embedding: l.Table(names.embedding+".weight", c.Vocab, c.Dim)}
+	var factors []float32
+	if name := names.factors + ".weight"; names.factors != "" && l.Has(name) {
+		factors = l.Tensor(name, c.HeadDim/2)
+	}
+	if l.Err == nil {
+		m.turns = c.turns(factors)
+	}
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
-		m.layers = append(m.layers, newLayer(l, c, kind, fmt.Sprintf("model.layers.%d.", i)))
+		b := layerBuilder{l, c, kind, fmt.Sprintf(names.layer, i)}
+		m.layers = append(m.layers, b.layer(&names.layerNames))
 	}
-	m.norm = l.Tensor("model.norm.weight", c.Dim)
+	m.norm = l.Tensor(names.norm+".weight", c.Dim)
+	head := folder.Part{Name: names.head, Out: c.Vocab}
 	if c.Tied {
-		if kind < 0 {
-			kind = l.Kind(embedding)
-		}
-		m.head = l.Pack(kind, m.embedding, c.Dim, c.Vocab)
-	} else {
-		m.head = l.Linear(kind, c.Dim, false, folder.Part{Name: "lm_head", Out: c.Vocab})
+		head.Name = names.embedding
 	}
-	m.memory = 4*len(m.embedding) + l.Packed
+	m.head = l.Linear(kind, c.Dim, false, head)
+	if l.Err == nil {
+		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
+	}
 	return m
 }
 
-func newLayer(l *folder.Loader, c *config, kind attn.Format, at string) layer {
-	part := func(name string, out int) folder.Part { return folder.Part{Name: at + name, Out: out} }
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	return layer{
-		attentionNorm: l.Tensor(at+"input_layernorm.weight", c.Dim),
-		qkv: l.Linear(kind, c.Dim, c.QKVBias,
-			part("self_attn.q_proj", q), part("self_attn.k_proj", kv), part("self_attn.v_proj", kv)),
-		out:     l.Linear(kind, q, c.OutBias, part("self_attn.o_proj", c.Dim)),
-		ffnNorm: l.Tensor(at+"post_attention_layernorm.weight", c.Dim),
-		gateUp: l.Linear(kind, c.Dim, c.FFNBias, part("mlp.gate_proj", c.FFN),
-			part("mlp.up_proj", c.FFN)),
-		down: l.Linear(kind, c.FFN, c.FFNBias, part("mlp.down_proj", c.Dim)),
+// layerBuilder reads a layer, whose tensors' names begin alike.
+type layerBuilder struct {
+	*folder.Loader
+	*config
+	kind attn.Format
+	at   string
+}
+
+func (b *layerBuilder) layer(n *layerNames) layer {
+	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+	l := layer{
+		attentionNorm: b.Tensor(b.at+n.attentionNorm+".weight", b.Dim),
+		q:             b.rotated(n.q, q),
+		k:             b.rotated(n.k, kv),
+		v:             b.linear(n.v, b.Dim, kv, b.QKVBias, 0),
+		out:           b.linear(n.out, q, b.Dim, b.OutBias, 0),
+		ffnNorm:       b.Tensor(b.at+n.ffnNorm+".weight", b.Dim),
+		gate:          b.linear(n.gate, b.Dim, b.FFN, b.FFNBias, 0),
+		up:            b.linear(n.up, b.Dim, b.FFN, b.FFNBias, 0),
+		down:          b.linear(n.down, b.FFN, b.Dim, b.FFNBias, 0),
 	}
+	if b.QKNorm {
+		l.qNorm = b.Tensor(b.at+n.qNorm+".weight", b.HeadDim)
+		l.kNorm = b.Tensor(b.at+n.kNorm+".weight", b.HeadDim)
+	}
+	return l
+}
+
+// rotated reads a matrix whose outputs are rotated, in pairs as this program has them.
+func (b *layerBuilder) rotated(name string, out int) folder.Linear {
+	head := 0
+	if b.Interleaved {
+		head = b.HeadDim
+	}
+	return b.linear(name, b.Dim, out, b.QKVBias, head)
+}
+
+// linear reads a matrix, and its bias if it must have one, or may have one and has.
+func (b *layerBuilder) linear(name string, in, out int, bias bool, interleaved int) folder.Linear {
+	name = b.at + name
+	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(name+".bias"),
+		folder.Part{Name: name, Out: out, Interleaved: interleaved})
 }

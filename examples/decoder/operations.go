@@ -22,11 +22,11 @@ func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
 	}
 }
 
-// rotate turns the pairs (i, i+dim/2) of the first heads of each row by the angles of its position
+// rotate turns the pairs (i, i+dim/2) of the heads of each row by the angles of its position
 // (RoPE).
-func rotate(x, cos, sin []float32, width, dim, heads int) {
+func rotate(x, cos, sin []float32, dim, heads int) {
 	half := dim / 2
-	for ; len(x) > 0; x, cos, sin = x[width:], cos[half:], sin[half:] {
+	for ; len(x) > 0; x, cos, sin = x[heads*dim:], cos[half:], sin[half:] {
 		for h := range heads {
 			a, b := x[h*dim:][:half], x[h*dim+half:][:half]
 			for i, c := range cos[:half] {
@@ -38,19 +38,16 @@ func rotate(x, cos, sin []float32, width, dim, heads int) {
 	}
 }
 
-// swiGLU is to = silu(gate)·up, where gate and up are the halves of each row of x and silu(g) =
-// g/(1+e⁻ᵍ).
-func swiGLU(to *[]float32, x []float32, width int) {
-	*to = resize(*to, len(x)/2)
-	for dst := *to; len(x) > 0; dst, x = dst[width:], x[2*width:] {
-		gate, up, out := x[:width], x[width:2*width], dst[:width]
-		for i, g := range gate {
-			out[i] = -g
-		}
-		attn.Exp(out, out)
-		for i, g := range gate {
-			out[i] = g / (1 + out[i]) * up[i]
-		}
+// swiGLU is to = silu(gate)·up, where silu(g) = g/(1+e⁻ᵍ).
+func swiGLU(to *[]float32, gate, up []float32) {
+	*to = resize(*to, len(gate))
+	out := *to
+	for i, g := range gate {
+		out[i] = -g
+	}
+	attn.Exp(out, out)
+	for i, g := range gate {
+		out[i] = g / (1 + out[i]) * up[i]
 	}
 }
 

@@ -29,7 +29,7 @@ func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
 		if window > 0 {
 			place = min(place, pagesOf(window+min(s.chunk, s.context)+attn.Block-2))
 		}
-		store, err := attn.NewStore(storeConfig(m, s.kind, pagesOf(s.context)+s.places*place))
+		store, err := attn.NewStore(storeConfig(m, s, pagesOf(s.context)+s.places*place))
 		if err != nil {
 			c.close()
 			return nil, err
@@ -42,9 +42,9 @@ func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
 // pagesOf is how many pages some tokens fill.
 func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
-func storeConfig(m *model, kind attn.Format, pages int) attn.StoreConfig {
+func storeConfig(m *model, s *settings, pages int) attn.StoreConfig {
 	return attn.StoreConfig{KVHeads: m.KVHeads, HeadDim: m.HeadDim, ValueDim: m.HeadDim, Pages: pages,
-		Format: kind}
+		Format: s.kind, ValueFormat: s.values}
 }
 
 func (c *pages) newSequence() (sequence, error) {

@@ -14,7 +14,7 @@ type reference struct {
 	layers, heads, kv, head     int
 	epsilon, theta              float64
 	factor, low, high, original float64 // of rotations; factor 0 for none
-	tied, linear                bool
+	tied, linear, yarn          bool
 	windows                     map[int]int // of some layers
 }
 
@@ -50,8 +50,10 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	var q, k, v [][]float64
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")
-		q = append(q, r.rotate(r.linearMap(x, at+"self_attn.q_proj"), t))
-		k = append(k, r.rotate(r.linearMap(x, at+"self_attn.k_proj"), t))
+		q = append(q, r.rotate(r.headNorm(r.linearMap(x, at+"self_attn.q_proj"), at+"self_attn.q_norm"),
+			t))
+		k = append(k, r.rotate(r.headNorm(r.linearMap(x, at+"self_attn.k_proj"), at+"self_attn.k_norm"),
+			t))
 		v = append(v, r.linearMap(x, at+"self_attn.v_proj"))
 	}
 	var out [][]float64
@@ -84,12 +86,16 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 
 // rotate turns element i and i+head/2 of each head, as complex numbers, by position·θ^(−2i/head).
 func (r *reference) rotate(x []float64, position int) []float64 {
+	size := 1.0
+	if r.yarn {
+		size = 0.1*math.Log(r.factor) + 1
+	}
 	for h := 0; h < len(x); h += r.head {
 		for i := range r.head / 2 {
 			angle := float64(position) * r.frequency(i)
 			a, b := x[h+i], x[h+i+r.head/2]
-			x[h+i], x[h+i+r.head/2] = a*math.Cos(angle)-b*math.Sin(angle),
-				a*math.Sin(angle)+b*math.Cos(angle)
+			x[h+i] = size * (a*math.Cos(angle) - b*math.Sin(angle))
+			x[h+i+r.head/2] = size * (a*math.Sin(angle) + b*math.Cos(angle))
 		}
 	}
 	return x
@@ -99,6 +105,12 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 // are between.
 func (r *reference) frequency(i int) float64 {
 	f := 1 / math.Pow(r.theta, float64(2*i)/float64(r.head))
+	if factors, ok := r.f.tensors["factors"]; ok {
+		f /= float64(factors.data[i])
+	}
+	if r.yarn {
+		return r.yarnFrequency(f, i)
+	}
 	wave := 2 * math.Pi / f
 	switch {
 	case r.factor == 0 || !r.linear && wave < r.original/r.high:
@@ -108,6 +120,36 @@ func (r *reference) frequency(i int) float64 {
 	}
 	smooth := (r.original/wave - r.low) / (r.high - r.low)
 	return (1-smooth)*f/r.factor + smooth*f
+}
+
+// yarnFrequency keeps pairs that turn 32 times within the original positions, stretches those that
+// turn once, and is linear between.
+func (r *reference) yarnFrequency(f float64, i int) float64 {
+	pair := func(turns float64) float64 {
+		return float64(r.head) * math.Log(r.original/(2*math.Pi*turns)) / (2 * math.Log(r.theta))
+	}
+	first, last := max(0, math.Floor(pair(32))), min(float64(r.head-1), math.Ceil(pair(1)))
+	switch at := float64(i); {
+	case at <= first:
+		return f
+	case at >= last:
+		return f / r.factor
+	default:
+		t := (at - first) / (last - first)
+		return f*(1-t) + f/r.factor*t
+	}
+}
+
+// headNorm is norm of each head, if there is a weight for that.
+func (r *reference) headNorm(x []float64, weight string) []float64 {
+	if _, ok := r.f.tensors[weight+".weight"]; !ok {
+		return x
+	}
+	var y []float64
+	for head := range slices.Chunk(x, r.head) {
+		y = append(y, r.norm(head, weight+".weight")...)
+	}
+	return y
 }
 
 func (r *reference) norm(x []float64, weight string) []float64 {
@@ -249,6 +291,33 @@ func TestReference(t *testing.T) {
 			r.factor, r.low, r.high, r.original = 8, 1, 4, 64
 			f.config["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8,
 				"low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}
+		}},
+		{"rotations of YaRN", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn = 4, 64, true
+			f.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4,
+				"original_max_position_embeddings": 64}
+		}},
+		{"YaRN as newer files have it", "F32", func(f *fake, r *reference) {
+			r.factor, r.original, r.yarn = 2, 512, true
+			f.config["rope_parameters"] = map[string]any{"rope_type": "yarn", "factor": 2,
+				"beta_fast": 32, "beta_slow": 1, "attention_factor": 0.1*math.Log(2) + 1}
+		}},
+		{"qwen3", "F32", func(f *fake, _ *reference) {
+			f.config["model_type"] = "qwen3"
+			for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+				f.add(at+"self_attn.q_norm.weight", 8)
+				f.add(at+"self_attn.k_norm.weight", 8)
+			}
+		}},
+		{"biases of qwen3, and a window", "F32", func(f *fake, r *reference) {
+			f.config["model_type"], f.config["attention_bias"] = "qwen3", true
+			f.config["sliding_window"], f.config["use_sliding_window"] = 7, true
+			f.config["max_window_layers"], r.windows = 1, map[int]int{1: 7}
+			addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+			for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+				f.add(at+"self_attn.q_norm.weight", 8)
+				f.add(at+"self_attn.k_norm.weight", 8)
+			}
 		}},
 		{"linear rotations", "F32", func(f *fake, r *reference) {
 			r.factor, r.linear = 2.5, true

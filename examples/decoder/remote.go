@@ -26,7 +26,7 @@ type far struct {
 }
 
 func newRemote(m *model, s *settings) (cache, error) {
-	page, err := attn.NewStore(storeConfig(m, s.kind, 1)) // for its size
+	page, err := attn.NewStore(storeConfig(m, s, 1)) // for its size
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func newRemote(m *model, s *settings) (cache, error) {
 	return &remote{config: &m.config, client: s.cluster, integers: s.integers,
 		page: m.Layers * page.MemoryUse(), open: map[*far]bool{},
 		shape: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
-			ValueDim: m.HeadDim, Format: s.kind}}, nil
+			ValueDim: m.HeadDim, Format: s.kind, ValueFormat: s.values}}, nil
 }
 
 func (c *remote) newSequence() (sequence, error) {

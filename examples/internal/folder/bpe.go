@@ -1,6 +1,10 @@
 package folder
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/examples/internal/chat"
+)
 
 // BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have
 // it, or text whose spaces are ▁, with bytes for what the vocabulary lacks, as Llama 2 has it. What
@@ -12,6 +16,7 @@ type BPE struct {
 	pipeline
 	*pairs
 	decoders []decoder
+	chat     chat.Template
 	texts    map[int]string
 	added    map[int]bool // whose texts are as they are
 }
@@ -91,6 +96,16 @@ func (t *BPE) Encode(text string) ([]int, error) {
 		return nil, err
 	}
 	return t.around(ids)
+}
+
+// Conversation returns the tokens of messages up to where the answer begins. Its template says all
+// tokens around them.
+func (t *BPE) Conversation(messages ...chat.Message) ([]int, error) {
+	text, err := t.chat.Render(messages...)
+	if err != nil {
+		return nil, err
+	}
+	return t.encode(text, t.word)
 }
 
 // Decode returns the bytes of a token, which may be part of a letter only.

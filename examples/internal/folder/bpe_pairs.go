@@ -1,9 +1,11 @@
 package folder
 
 import (
+	"cmp"
 	"container/heap"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +30,10 @@ type bpeModel struct {
 	FuseUnknown  bool           `json:"fuse_unk"`
 	Prefix       string         `json:"continuing_subword_prefix"` // of letters but the first
 	Suffix       string         `json:"end_of_word_suffix"`        // of the last letter
+
+	// of SentencePiece, instead of merges: any two tokens become one that is made, best scores first
+	Scores []float32         `json:"-"`
+	made   func(id int) bool // whether a token may be made of two
 }
 
 // UnmarshalJSON asks for the type before it asks for keys, which depend on it.
@@ -57,6 +63,10 @@ func (m *merge) UnmarshalJSON(data []byte) error {
 
 func newPairs(m bpeModel) (*pairs, error) {
 	p := &pairs{m, map[[2]int]merged{}}
+	if m.Scores != nil {
+		p.score()
+		return p, nil
+	}
 	for i, pair := range m.Merges {
 		a, okA := m.Vocab[pair[0]]
 		b, okB := m.Vocab[pair[1]]
@@ -69,6 +79,28 @@ func newPairs(m bpeModel) (*pairs, error) {
 		p.merges[[2]int{a, b}] = merged{i, id}
 	}
 	return p, nil
+}
+
+// score makes a pair of each two tokens that are one together. Those of equal scores have the same
+// rank, so that the leftmost in a text is first.
+func (p *pairs) score() {
+	best := slices.Clone(p.Scores)
+	slices.SortFunc(best, func(a, b float32) int { return cmp.Compare(b, a) })
+	for text, id := range p.Vocab {
+		if !p.made(id) {
+			continue
+		}
+		rank, _ := slices.BinarySearchFunc(best, p.Scores[id], func(a, b float32) int {
+			return cmp.Compare(b, a)
+		})
+		for i := range text {
+			a, okA := p.Vocab[text[:i]]
+			b, okB := p.Vocab[text[i:]]
+			if okA && okB {
+				p.merges[[2]int{a, b}] = merged{rank, id}
+			}
+		}
+	}
 }
 
 // word appends the tokens of a word.
@@ -99,7 +131,7 @@ func (p *pairs) letters(word string) (ids []int, err error) {
 		if unknown = !ok; unknown {
 			id, ok := p.Vocab[p.Unknown]
 			if !ok {
-				return nil, fmt.Errorf("tokenizer.json has no token for %q, nor one for what is unknown",
+				return nil, fmt.Errorf("the vocabulary has no token for %q, nor one for what is unknown",
 					letter)
 			}
 			known = []int{id}

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/examples/internal/gguf"
 )
 
 // Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
@@ -25,6 +27,9 @@ type Loader struct {
 
 	files   []*os.File
 	tensors map[string]*stored
+	header  *gguf.Header    // of a GGUF file, the first of several; nil for a folder
+	groups  map[string]bool // of its metadata, that were read
+	pool    *attn.Pool      // that packs it
 }
 
 // Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
@@ -106,50 +111,6 @@ type Linear struct {
 	In, Out int
 }
 
-// Part is outputs of a Linear that have a name of their own.
-type Part struct {
-	Name string
-	Out  int
-}
-
-// Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
-// negative, as the folder has them.
-func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
-	var rows, biases []float32 // a row for each output
-	out, names := 0, []string{}
-	for _, p := range parts {
-		names = append(names, p.Name+".weight")
-		x := l.Tensor(p.Name+".weight", p.Out, in)
-		if out += p.Out; len(parts) == 1 {
-			rows = x // without a copy: it may be large
-		} else {
-			rows = append(rows, x...)
-		}
-		if bias {
-			biases = append(biases, l.Tensor(p.Name+".bias", p.Out)...)
-		}
-	}
-	if kind < 0 {
-		kind = l.Kind(names...)
-	}
-	made := l.Pack(kind, rows, in, out)
-	made.Bias = biases
-	return made
-}
-
-// Pack makes a Linear without bias of rows that are there already.
-func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
-	made := Linear{In: in, Out: out}
-	if l.Err == nil {
-		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers})
-	}
-	if l.Err == nil {
-		l.Packed += made.MemoryUse()
-	}
-	return made
-}
-
 // Sizes refuses numbers of a config, under their names there, that no model has.
 func Sizes(names []string, sizes ...int) error {
 	for i, n := range sizes {
@@ -160,8 +121,9 @@ func Sizes(names []string, sizes ...int) error {
 	return nil
 }
 
-// Codec turns text into tokens and back.
+// Codec turns texts and conversations into tokens, and tokens back.
 type Codec interface {
 	Encode(text string) ([]int, error)
+	Conversation(messages ...chat.Message) ([]int, error)
 	Decode(token int) string
 }

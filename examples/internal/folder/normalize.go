@@ -140,7 +140,7 @@ const mostGrowth, freeGrowth = 16, 1024
 // grown refuses texts that a tokenizer made much longer than they were.
 func grown[N int | int64](size N, most int) error {
 	if int64(size) > int64(most) {
-		return fmt.Errorf("tokenizer.json makes a text much longer, want at most %d bytes of each byte "+
+		return fmt.Errorf("the tokenizer makes a text much longer, want at most %d bytes of each byte "+
 			"and %d more", mostGrowth, freeGrowth)
 	}
 	return nil

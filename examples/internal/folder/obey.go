@@ -11,8 +11,9 @@ import (
 )
 
 // Idle are keys of a file that change nothing an engine computes, with all that is below them: a
-// key below others stands after theirs and a dot. nil is for any value; otherwise only these
-// values, as JSON, have no effect. null is always one of them, as if the key were not there.
+// key below others stands after theirs and a dot, and * at the end is for any rest. nil is for any
+// value; otherwise only these values, as JSON, have no effect. null is always one of them, as if
+// the key were not there.
 type Idle map[string][]string
 
 // AnyKey is for a first look at a file, which is then read with a list.
@@ -58,10 +59,7 @@ func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
 
 // allow says whether a key that nobody obeys may stand in a file.
 func (idle Idle) allow(path, at string, value json.RawMessage) error {
-	values, ok := idle[path]
-	if _, all := idle["*"]; all {
-		return nil
-	}
+	values, ok := idle.find(path)
 	switch {
 	case !ok:
 		return fmt.Errorf("key %q is %s, want only keys that are known here", at, short(value))
@@ -70,6 +68,20 @@ func (idle Idle) allow(path, at string, value json.RawMessage) error {
 	}
 	return fmt.Errorf("%s is %s, want %s", at, short(value),
 		strings.Join(append(slices.Clone(values), "null"), " or "))
+}
+
+// find looks for a key, or for a pattern that it matches.
+func (idle Idle) find(path string) (values []string, ok bool) {
+	if values, ok = idle[path]; ok {
+		return values, true
+	}
+	for pattern, values := range idle {
+		prefix, ok := strings.CutSuffix(pattern, "*")
+		if ok && strings.HasPrefix(path, prefix) {
+			return values, true
+		}
+	}
+	return nil, false
 }
 
 // plain is the type that pointers lead to.

@@ -1,11 +1,14 @@
 package folder
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/seed-1415985d/attn/examples/internal/chat"
 )
 
 // Chance makes weights for a model that says nothing, at the speed of one that does. They depend on
@@ -39,6 +42,10 @@ func (n Numbers) Encode(text string) (ids []int, err error) {
 		ids = append(ids, int(text[i])%int(n))
 	}
 	return ids, nil
+}
+
+func (n Numbers) Conversation(...chat.Message) ([]int, error) {
+	return nil, errors.New("a random model has no conversations, want one with a chat template")
 }
 
 func (n Numbers) Decode(token int) string { return fmt.Sprint(" ", token) }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,18 +12,30 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// stored is one tensor of a safetensors file. A file is a length in 8 bytes, so much JSON, and the
-// elements, of which each tensor's are read when they are asked for: a model may have more than
-// there is memory for twice.
+// stored is one tensor of a safetensors or GGUF file, whose elements are read when they are asked
+// for: a model may have more than there is memory for twice.
 type stored struct {
 	described
-	file *os.File
-	base int64 // of all elements in the file
-	used bool
+	*encoding // nil for a type that is not read
+	file      *os.File
+	base      int64 // of all elements in the file
+	used      bool
 }
 
-// kinds are the types that are read.
-var kinds = map[string]attn.Format{"F32": attn.F32, "F16": attn.F16, "BF16": attn.BF16}
+// source is what errors call the parts of a kind of file.
+type source struct{ file, shapes, kind, kinds string }
+
+func (l *Loader) source() source {
+	if l.header != nil {
+		return source{"GGUF file", "its metadata", "type", "F32, F16, BF16, Q8_0, Q4_0, IQ4_NL, MXFP4, " +
+			"Q4_K, Q5_K or Q6_K"}
+	}
+	return source{"safetensors file", "config.json", "dtype", "F32, F16 or BF16"}
+}
+
+// safetensorsEncodings are the types of safetensors files that are read. A file is a length in 8
+// bytes, so much JSON, and the elements.
+var safetensorsEncodings = map[string]*encoding{"F32": &floats, "F16": &halves, "BF16": &brains}
 
 // Open finds the tensors of the folder, in one file or in those that an index names.
 func (l *Loader) Open() {
@@ -95,7 +106,8 @@ func (l *Loader) add(name string) error {
 		if other := l.tensors[tensor]; other != nil {
 			return fmt.Errorf("tensor %s is in %s, too", tensor, other.file.Name())
 		}
-		l.tensors[tensor] = &stored{described: d, file: f, base: int64(n) + 8}
+		l.tensors[tensor] = &stored{described: d, encoding: safetensorsEncodings[d.Type], file: f,
+			base: int64(n) + 8}
 	}
 	return nil
 }
@@ -104,94 +116,77 @@ func (l *Loader) add(name string) error {
 func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
 
 // Kind is the type in which the folder keeps tensors: F32, which holds the numbers of all types, if
-// they have several.
+// they have several, or one that is no format.
 func (l *Loader) Kind(names ...string) attn.Format {
 	kind := attn.Format(-1)
 	for _, name := range names {
 		t := l.tensors[name]
-		if t == nil || kind >= 0 && kinds[t.Type] != kind {
+		if t == nil || t.encoding == nil || t.format < 0 || kind >= 0 && t.format != kind {
 			return attn.F32
 		}
-		kind = kinds[t.Type]
+		kind = t.format
 	}
 	return kind
 }
 
 // Tensor reads a tensor that must have a shape.
 func (l *Loader) Tensor(name string, shape ...int) []float32 {
-	t := l.tensors[name]
-	switch {
-	case l.Err != nil:
-		return nil
-	case l.Random != nil:
+	if l.Err == nil && l.Random != nil {
 		return l.Random(name, shape)
-	case t == nil:
-		l.Fail("%s: no safetensors file has tensor %s, want one of shape %v", l.Path, name, shape)
+	}
+	t, data := l.stored(name, shape)
+	if l.Err != nil {
 		return nil
 	}
-	t.used = true
-	x, err := t.read(shape)
-	if err != nil {
-		l.Fail("%s: tensor %s %w", t.file.Name(), name, err)
-	}
+	x := make([]float32, product(shape))
+	t.row(x, data)
 	return x
 }
 
-func (t *stored) read(shape []int) ([]float32, error) {
-	kind, ok := kinds[t.Type]
-	size, elements := uint64(2), uint64(1)
-	if kind == attn.F32 {
-		size = 4
+func product(shape []int) int {
+	n := 1
+	for _, s := range shape {
+		n *= s
 	}
-	for _, n := range shape {
-		elements *= uint64(n)
+	return n
+}
+
+// stored reads a tensor as it is in its file.
+func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
+	t = l.tensors[name]
+	switch {
+	case l.Err != nil:
+		return nil, nil
+	case t == nil:
+		l.Fail("%s: no %s has tensor %s, want one of shape %v", l.Path, l.source().file, name, shape)
+		return nil, nil
 	}
-	bytes := t.to() - t.from()
+	t.used = true
+	data, err := t.read(shape, l.source())
+	if err != nil {
+		l.Fail("%s: tensor %s %w", t.file.Name(), name, err)
+	}
+	return t, data
+}
+
+// read returns the bytes of a tensor that must have a shape.
+func (t *stored) read(shape []int, from source) ([]byte, error) {
 	switch {
 	case !slices.EqualFunc(t.Shape, shape, func(a uint64, b int) bool { return a == uint64(b) }):
-		return nil, fmt.Errorf("has shape %v, want %v by config.json", t.Shape, shape)
-	case !ok:
-		return nil, fmt.Errorf("has dtype %s, want F32, F16 or BF16", t.Type)
-	case bytes != elements*size:
-		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, elements*size, shape,
+		return nil, fmt.Errorf("has shape %v, want %v by %s", t.Shape, shape, from.shapes)
+	case t.encoding == nil:
+		return nil, fmt.Errorf("has %s %s, want %s", from.kind, t.Type, from.kinds)
+	}
+	bytes, wanted := t.to()-t.from(), uint64(t.size(product(shape)))
+	if bytes != wanted {
+		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, wanted, shape,
 			t.Type)
 	}
 	data := make([]byte, bytes)
 	if _, err := t.file.ReadAt(data, t.base+int64(t.from())); err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	return widen(data, kind), nil
-}
-
-// widen returns elements as float32, which represents all of them.
-func widen(data []byte, kind attn.Format) []float32 {
-	if kind == attn.F32 {
-		x := make([]float32, len(data)/4)
-		for i := range x {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
-		return x
-	}
-	x := make([]float32, len(data)/2)
-	for i := range x {
-		bits := uint32(binary.LittleEndian.Uint16(data[2*i:]))
-		if kind == attn.F16 {
-			x[i] = half(bits)
-		} else {
-			x[i] = math.Float32frombits(bits << 16)
-		}
-	}
-	return x
-}
-
-// half is the value of an IEEE 754 half.
-func half(bits uint32) float32 {
-	sign, rest := bits&0x8000<<16, bits&0x7fff<<13
-	if rest >= 0x7c00<<13 { // infinity or NaN
-		return math.Float32frombits(sign | 0xff<<23 | rest)
-	}
-	// The exponents' biases are 127 and 15; the product is exact, for subnormal halves, too.
-	return math.Float32frombits(sign|rest) * 0x1p112
+	return data, nil
 }
 
 // CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
@@ -213,5 +208,8 @@ func (l *Loader) CheckUsed(idle ...string) {
 func (l *Loader) Close() {
 	for _, f := range l.files {
 		_ = f.Close() // it was only read
+	}
+	if l.pool != nil {
+		_ = l.pool.Close() // nobody uses it
 	}
 }

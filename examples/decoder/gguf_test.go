@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+var ggufPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 17, 19}
+
+// openGGUF opens a file as the command does.
+func openGGUF(t *testing.T, path string) *model {
+	t.Helper()
+	m, _, err := (&options{model: path, weights: -1}).open()
+	must(t, err)
+	return m
+}
+
+// TestBlockTypes compares logits with those of float64 over what the blocks of a file mean: in
+// float32, and in integers, with keys and values of 8 and of 4 bits.
+func TestBlockTypes(t *testing.T) {
+	for _, kind := range allBlockTypes {
+		t.Run(kind, func(t *testing.T) {
+			f, r := newGGUF("llama", one(kind)), ggufReference()
+			path := at(t, "fake.gguf")
+			f.Write(t, path)
+			r.f = f.fake
+			want := r.logits(ggufPrompt)
+			compareLogits(t, openGGUF(t, path), false, ggufPrompt, want)
+			decoded, _, err := (&options{model: path, weights: attn.F32}).open()
+			must(t, err)
+			compareLogits(t, decoded, true, ggufPrompt, want)
+			m, _, err := (&options{model: path, weights: asStored,
+				settings: settings{integers: true}}).open()
+			must(t, err)
+			for _, c := range []struct {
+				kind, values attn.Format
+				most         float64
+			}{{attn.I8, 0, 0.03}, {attn.I8, attn.I4, 0.2}, {attn.I4, 0, 0.25}} {
+				s := settings{workers: 2, places: 1, chunk: 16, context: 64, kind: c.kind, values: c.values,
+					integers: true}
+				got := distanceTo(firstLogits(t, m, s, false, ggufPrompt), want)
+				if !(got > 0 && got < c.most) {
+					t.Errorf("in integers, keys of %v: logits differ by %.4f of their deviation, want less than "+
+						"%v", c.kind, got, c.most)
+				}
+			}
+		})
+	}
+}
+
+// distanceTo is the mean difference of logits as a share of their deviation.
+func distanceTo(got []float32, want []float64) float64 {
+	exact := make([]float32, len(want))
+	for i, x := range want {
+		exact[i] = float32(x)
+	}
+	mean, _ := distance([][]float32{exact}, [][]float32{got})
+	return mean
+}
+
+// TestProveGGUF compares the bits of logits in any batch, for blocks in integers.
+func TestProveGGUF(t *testing.T) {
+	f, path := newShapedGGUF(smallGGUF, "qwen3", one("IQ4_NL")), at(t, "fake.gguf")
+	f.Write(t, path)
+	for _, args := range []string{"-integers -cache i8,i4"} {
+		var out bytes.Buffer
+		err := run(append(strings.Fields(args), "-prove", "-n", "2", "-model", path, "abc abc"), &out,
+			io.Discard)
+		if text := out.String(); err != nil || strings.Count(text, "OK, same bits") != len(trials)-1 ||
+			!strings.Contains(text, "[1] abc abc") || !strings.Contains(text, "prefill: 3 tokens") {
+			t.Errorf("%s: %v\n%s", args, err, &out)
+		}
+	}
+}
+
+// TestAccuracyGGUF compares blocks in integers with what they mean.
+func TestAccuracyGGUF(t *testing.T) {
+	f, path := newShapedGGUF(smallGGUF, "llama", one("Q4_0")), at(t, "fake.gguf")
+	f.Write(t, path)
+	var out bytes.Buffer
+	must(t, run([]string{"-accuracy", "-model", path}, &out, io.Discard))
+	if n := strings.Count(out.String(), " %"); n != 2*(len(accuracyWays)-1) {
+		t.Errorf("there are %d numbers, want two for each way but the first:\n%s", n, &out)
+	}
+}
+
+// TestGGUF reads what else files may have.
+func TestGGUF(t *testing.T) {
+	for _, c := range []struct {
+		name, architecture string
+		change             func(*fakeGGUF, *reference)
+	}{
+		{"biases of qwen2", "qwen2", func(*fakeGGUF, *reference) {}},
+		{"tied", "llama", func(f *fakeGGUF, r *reference) {
+			f.without("output.weight")
+			r.tied = true
+		}},
+		{"another alignment", "llama", func(f *fakeGGUF, _ *reference) { f.Align = 128 }},
+		{"what is usual", "llama", func(f *fakeGGUF, r *reference) {
+			for _, key := range []string{"rope.freq_base", "rope.dimension_count", "vocab_size"} {
+				f.Set("llama."+key, nil)
+			}
+			r.theta = 10000
+		}},
+		{"sizes of heads", "llama", func(f *fakeGGUF, _ *reference) {
+			f.Set("llama.attention.key_length", uint32(f.head))
+			f.Set("llama.attention.value_length", uint32(f.head))
+		}},
+		{"a window", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.attention.sliding_window", uint32(5))
+			r.windows = map[int]int{0: 5, 1: 5}
+		}},
+		{"no window", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.attention.sliding_window", uint32(0))
+		}},
+		{"a window of each other layer", "qwen3", func(f *fakeGGUF, r *reference) {
+			f.Set("qwen3.attention.sliding_window", uint32(5))
+			f.Set("qwen3.attention.sliding_window_pattern", uint32(2))
+			r.windows = map[int]int{0: 5}
+		}},
+		{"a window of some layers", "qwen2", func(f *fakeGGUF, r *reference) {
+			f.Set("qwen2.attention.sliding_window", uint32(5))
+			f.Set("qwen2.attention.sliding_window_pattern", []bool{false, true})
+			r.windows = map[int]int{1: 5}
+		}},
+		{"YaRN", "qwen3", func(f *fakeGGUF, r *reference) {
+			f.Set("qwen3.rope.scaling.type", "yarn")
+			f.Set("qwen3.rope.scaling.factor", float32(4))
+			f.Set("qwen3.rope.scaling.original_context_length", uint32(64))
+			r.yarn, r.factor, r.original = true, 4, 64
+		}},
+		{"YaRN of pairs", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.rope.scaling.type", "yarn")
+			f.Set("llama.rope.scaling.factor", float32(2))
+			f.Set("llama.rope.scaling.yarn_beta_fast", float32(32))
+			f.Set("llama.rope.scaling.yarn_beta_slow", float32(1))
+			f.Set("llama.rope.scaling.attn_factor", float32(1))
+			r.yarn, r.factor, r.original = true, 2, 512
+		}},
+		{"linear rotations", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.rope.scaling.type", "linear")
+			f.Set("llama.rope.scaling.factor", float32(2.5))
+			r.factor, r.linear = 2.5, true
+		}},
+		{"linear rotations of older files", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.rope.scale_linear", float32(2.5))
+			r.factor, r.linear = 2.5, true
+		}},
+		{"rotations that are not stretched", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.rope.scaling.type", "none")
+			f.Set("llama.rope.scaling.factor", float32(8))
+		}},
+		{"a factor of nothing", "llama", func(f *fakeGGUF, r *reference) {
+			f.Set("llama.rope.scaling.factor", float32(0))
+		}},
+		{"factors of Llama 3.1", "llama", func(f *fakeGGUF, r *reference) {
+			f.tensor("rope_freqs.weight", one("F32"), f.head/2)
+			f.tensors["factors"] = f.tensors["rope_freqs.weight"]
+		}},
+		{"several types, as in Q4_K_M", "llama", func(f *fakeGGUF, _ *reference) {
+			*f = *newGGUF("llama", func(name string) string {
+				return cmp.Or(map[string]string{"model.embed_tokens.weight": "Q6_K", "lm_head.weight": "Q6_K",
+					"model.layers.0.self_attn.v_proj.weight": "Q6_K",
+					"model.layers.1.mlp.down_proj.weight":    "Q5_K",
+					"model.layers.1.self_attn.k_proj.weight": "F16",
+					"model.layers.1.mlp.up_proj.weight":      "F32"}[name], "Q4_K")
+			})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, r := newGGUF(c.architecture, one("Q8_0")), ggufReference()
+			c.change(f, &r)
+			r.f = f.fake
+			path, want := at(t, "fake.gguf"), r.logits(ggufPrompt)
+			f.Write(t, path)
+			compareLogits(t, openGGUF(t, path), false, ggufPrompt, want)
+			compareLogits(t, openGGUF(t, f.writeSplit(t, 3)), false, ggufPrompt, want)
+		})
+	}
+}
+
+// TestChat asks as a user, after what the system says once.
+func TestChat(t *testing.T) {
+	f, path := newGGUF("llama", one("Q8_0")), at(t, "fake.gguf")
+	f.Set("tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}"+
+		"{% if m.role == 'system' %}{{ m.content + 'abc' }}"+
+		"{% else %}{{ m.content }}{% endif %}{% endfor %}{% if "+
+		"add_generation_prompt %}{{ eos_token }}{% endif %}")
+	f.Write(t, path)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"a", "bb"}, []string{"[1] a\n", "[2] bb\n", "prefill: 7 tokens",
+			"-integers is many times as fast"}},
+		{[]string{"-shared", "dd", "a", "bb"}, // 1 + 2 + 1 in common, and 2 and 3 for each
+			[]string{"[1] a\n", "[2] bb\n", "prefill: 9 tokens"}},
+		{[]string{"-shared", "dd", "a"}, []string{"[1] a\n", "prefill: 6 tokens"}},
+		{[]string{"z"}, []string{`prompt 1: the vocabulary has no token for "z"`}},
+	} {
+		var out bytes.Buffer
+		err := run(append([]string{"-chat", "-n", "2", "-model", path}, c.args...), &out, io.Discard)
+		for _, want := range c.want {
+			if all := fmt.Sprint(&out, err); !strings.Contains(all, want) {
+				t.Errorf("%v: want %q in:\n%s", c.args, want, all)
+			}
+		}
+	}
+	folder := newFake("F32").write(t)
+	for _, args := range [][]string{{"abc"}, {"-model", folder, "abc"}} {
+		if err := run(append([]string{"-chat"}, args...), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), " chat template") {
+			t.Errorf("%v: the error is %v", args, err)
+		}
+	}
+}
+
+// TestReportMemory reads what a step of decode could take at the memory's speed.
+func TestReportMemory(t *testing.T) {
+	m := tinyModel(t, attn.F32, 1)
+	e, err := newEngine(m, settings{workers: 2, places: 1, chunk: 16, context: 64})
+	must(t, err)
+	defer e.close()
+	var out bytes.Buffer
+	e.packed = 1e9
+	e.steps, e.making = 30, 10*time.Second
+	e.report(&out)
+	var steps, most, size, speed float64
+	_, line, _ := strings.Cut(out.String(), "decode:  0 tokens, 0.0 a second\n")
+	if _, err := fmt.Sscanf(line, " %f steps a second; %f read the %f GB of all matrices at the "+
+		"memory's %f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 1 ||
+		math.Abs(most-speed) > 0.11 || speed < 0.1 {
+		t.Errorf("%v in %q", err, &out)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+)
+
+// tokens are those of all prompts, and those that are computed once because all begin with them.
+func (o *options) tokens(text folder.Codec) (prompts [][]int, shared []int, err error) {
+	if o.shared != "" && !o.chat {
+		if shared, err = text.Encode(o.shared); err != nil {
+			return nil, nil, fmt.Errorf("the shared text: %w", err)
+		}
+	}
+	for i, prompt := range o.prompts {
+		tokens, err := o.prompt(text, prompt)
+		if err != nil {
+			return nil, nil, fmt.Errorf("prompt %d: %w", i+1, err)
+		}
+		prompts = append(prompts, tokens)
+	}
+	if o.shared != "" && o.chat && len(prompts) > 1 {
+		shared = common(prompts)
+	}
+	return prompts, shared, nil
+}
+
+func (o *options) prompt(text folder.Codec, prompt string) ([]int, error) {
+	if !o.chat {
+		return text.Encode(o.shared + prompt)
+	}
+	messages := []chat.Message{{Role: "user", Content: prompt}}
+	if o.shared != "" {
+		messages = []chat.Message{{Role: "system", Content: o.shared}, messages[0]}
+	}
+	return text.Conversation(messages...)
+}
+
+// common is what all begin with.
+func common(prompts [][]int) []int {
+	shared := prompts[0]
+	for _, p := range prompts[1:] {
+		n := 0
+		for n < min(len(shared), len(p)) && shared[n] == p[n] {
+			n++
+		}
+		shared = shared[:n]
+	}
+	return shared
+}

@@ -1,0 +1,261 @@
+package folder
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+)
+
+// vocabularyOf reads the tokenizer of a file that has nothing else.
+func vocabularyOf(t *testing.T, keys map[string]any) (*Loader, *BPE) {
+	t.Helper()
+	var f gguftest.File
+	for key, value := range keys {
+		f.Set("tokenizer."+key, value)
+	}
+	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+	f.Write(t, path)
+	l := OfGGUF(path, false)
+	t.Cleanup(l.Close)
+	return l, l.VocabularyBPE(l.Vocabulary())
+}
+
+// letterVocabulary has all bytes as letters, some longer tokens, and some that texts have as such.
+func letterVocabulary() (tokens []string, types []int32, merges []string) {
+	for _, r := range letters {
+		tokens, types = append(tokens, string(r)), append(types, 1)
+	}
+	for _, merge := range []string{"a b", "ab c", "Ġ a", "Ġ abc", "1 2", "12 3", "Ċ Ċ", "' s", "e ́",
+		"t h", "th e", "Ġ the", "Ġ Ġ"} {
+		merge = strings.ReplaceAll(merge, "́", "Ì")
+		merges = append(merges, merge)
+		tokens, types = append(tokens, strings.ReplaceAll(merge, " ", "")), append(types, 1)
+	}
+	tokens, types = append(tokens, "<s>", "<|end|>", "<tool>", ""), append(types, 3, 3, 4, 5)
+	return tokens, types, merges
+}
+
+// TestByteLevelGGUF compares tokens with those of a tokenizer.json that says the same.
+func TestByteLevelGGUF(t *testing.T) {
+	tokens, types, merges := letterVocabulary()
+	begin := slices.Index(tokens, "<s>")
+	pattern := func(words string) any {
+		return map[string]any{"type": "Split", "behavior": "Isolated",
+			"pattern": map[string]any{"Regex": words}}
+	}
+	level := map[string]any{"type": "ByteLevel", "use_regex": false}
+	for pre, c := range map[string]struct {
+		stages       []any
+		ignoreMerges bool
+		normalizer   any
+	}{
+		"gpt-2":     {[]any{map[string]any{"type": "ByteLevel", "use_regex": true}}, false, nil},
+		"llama-bpe": {[]any{pattern(llama3), level}, true, nil},
+		"qwen2": {[]any{pattern(strings.Replace(llama3, `{1,3}`, "", 1)), level}, false,
+			map[string]any{"type": "NFC"}},
+		"smollm": {[]any{map[string]any{"type": "Digits", "individual_digits": true},
+			map[string]any{"type": "ByteLevel", "use_regex": true}}, false, nil},
+	} {
+		vocab, added := map[string]int{}, []any{}
+		for i, text := range tokens {
+			if text != "" {
+				vocab[text] = i
+			}
+			if types[i] == 3 || types[i] == 4 {
+				added = append(added, map[string]any{"id": i, "content": text})
+			}
+		}
+		file, err := json.Marshal(map[string]any{"added_tokens": added, "normalizer": c.normalizer,
+			"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": c.stages},
+			"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": merges,
+				"ignore_merges": c.ignoreMerges}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, tokenizerJSON), file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		want := loadBPE(t, folder, len(tokens))
+		l, got := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": pre,
+			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges,
+			"ggml.bos_token_id": uint32(begin), "ggml.eos_token_id": uint32(begin + 1)})
+		if l.Err != nil {
+			t.Fatal(l.Err)
+		}
+		for _, text := range []string{"abc abc the  12345 <s>x<|end|>", "the\n\nabc's \r\n 1234567",
+			"e\u0301é", "<tool> THE'S \u3000x", ""} {
+			a, err := want.Encode(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pre == "llama-bpe" {
+				a = append([]int{begin}, a...)
+			}
+			b, err := got.Encode(text)
+			if err != nil || !slices.Equal(a, b) {
+				t.Errorf("%s: %q is %v (%v), want %v", pre, text, b, err, a)
+			}
+			decoded := ""
+			for _, id := range b {
+				decoded += got.Decode(id)
+			}
+			if norm := strings.ReplaceAll(text, "e\u0301", "é"); decoded != text &&
+				decoded != "<s>"+text && decoded != norm {
+				t.Errorf("%s: %q becomes %q", pre, text, decoded)
+			}
+		}
+	}
+}
+
+// sentencePieceVocabulary has bytes, letters, and longer tokens with scores at random.
+func sentencePieceVocabulary() (tokens []string, types []int32, scores []float32) {
+	add := func(text string, kind int32, score float32) {
+		if !slices.Contains(tokens, text) {
+			tokens, types, scores = append(tokens, text), append(types, kind), append(scores, score)
+		}
+	}
+	add("<unk>", 2, 0)
+	add("<s>", 3, 0)
+	add("</s>", 3, 0)
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), 6, 0)
+	}
+	add("<tool>", 4, -1000)
+	source := rand.New(rand.NewPCG(2, 3))
+	for range 200 {
+		text := []rune("▁abé")
+		word := ""
+		for range 2 + source.IntN(3) {
+			word += string(text[source.IntN(len(text))])
+		}
+		add(word, 1, float32(-source.IntN(20)))
+	}
+	for _, letter := range "▁abé" {
+		add(string(letter), 1, -100)
+	}
+	return tokens, types, scores
+}
+
+// TestSentencePieceGGUF compares tokens with those of the plain algorithm: of all neighbours that
+// are one token together, those of the best score become it, the leftmost of them first.
+func TestSentencePieceGGUF(t *testing.T) {
+	tokens, types, scores := sentencePieceVocabulary()
+	keys := map[string]any{"ggml.model": "llama", "ggml.tokens": tokens, "ggml.token_type": types,
+		"ggml.scores": scores}
+	l, b := vocabularyOf(t, keys)
+	if l.Err != nil {
+		t.Fatal(l.Err)
+	}
+	plain := func(text string) (ids []int) {
+		parts := strings.Split(text, "")
+		for {
+			best, at := float32(0), -1
+			for i := 1; i < len(parts); i++ {
+				id := slices.Index(tokens, parts[i-1]+parts[i])
+				if id >= 0 && types[id] != 3 && (at < 0 || scores[id] > best) {
+					best, at = scores[id], i
+				}
+			}
+			if at < 0 {
+				break
+			}
+			parts = slices.Replace(parts, at-1, at+1, parts[at-1]+parts[at])
+		}
+		for _, part := range parts {
+			if id := slices.Index(tokens, part); id >= 0 {
+				ids = append(ids, id)
+				continue
+			}
+			for i := range len(part) {
+				ids = append(ids, slices.Index(tokens, fmt.Sprintf("<0x%02X>", part[i])))
+			}
+		}
+		return ids
+	}
+	source := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		text := ""
+		for range source.IntN(12) {
+			text += string([]rune("  aabbéz\n")[source.IntN(8)])
+		}
+		want := []int{1}
+		if text != "" {
+			want = append(want, plain("▁"+strings.ReplaceAll(text, " ", "▁"))...)
+		}
+		if got, err := b.Encode(text); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%q is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	// a space is added after each token that the text has as such
+	want := slices.Concat([]int{1}, plain("▁a"), []int{slices.Index(tokens, "<tool>")}, plain("▁b"),
+		[]int{2})
+	if got, err := b.Encode("a<tool>b</s>"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
+	}
+	keys["ggml.add_space_prefix"], keys["ggml.add_bos_token"] = false, false
+	keys["ggml.add_eos_token"] = true
+	_, b = vocabularyOf(t, keys)
+	if got, err := b.Encode("a b"); err != nil || !slices.Equal(got, append(plain("a▁b"), 2)) {
+		t.Errorf("without a space: %v (%v)", got, err)
+	}
+	if got := b.Decode(slices.Index(tokens, "▁")) + b.Decode(3+'\n'); got != " \n" {
+		t.Errorf("tokens are shown as %q, want a space and a newline", got)
+	}
+}
+
+// TestConversationGGUF has the tokens that the template says, and no others.
+func TestConversationGGUF(t *testing.T) {
+	tokens, types, merges := letterVocabulary()
+	begin := slices.Index(tokens, "<s>")
+	keys := map[string]any{"ggml.model": "gpt2", "ggml.pre": "llama-bpe", "ggml.tokens": tokens,
+		"ggml.token_type": types, "ggml.merges": merges, "ggml.bos_token_id": uint32(begin),
+		"ggml.eos_token_id": uint32(begin + 1), "chat_template": "{{ bos_token }}" +
+			"{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}"}
+	_, b := vocabularyOf(t, keys)
+	got, err := b.Conversation(chat.Message{Role: "user", Content: "abc"})
+	if want := []int{begin, int('u'), slices.Index(tokens, "abc"), begin + 1}; err != nil ||
+		!slices.Equal(got, want) {
+		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
+	}
+	delete(keys, "chat_template")
+	_, b = vocabularyOf(t, keys)
+	if _, err := b.Conversation(); err == nil ||
+		!strings.Contains(err.Error(), "the model has no chat template") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := Numbers(3).Conversation(); err == nil {
+		t.Error("a random model has conversations")
+	}
+}
+
+// TestStopGGUF says which tokens end an answer.
+func TestStopGGUF(t *testing.T) {
+	v := Vocabulary{End: new(3), Turn: new(4), Message: new(3)}
+	if got := v.Stop(); !slices.Equal(got, []int{3, 4}) {
+		t.Errorf("answers stop at %v, want 3 and 4", got)
+	}
+}
+
+// TestDamagedVocabulary makes sure that errors name the tokens.
+func TestDamagedVocabulary(t *testing.T) {
+	for want, keys := range map[string]map[string]any{
+		`tokens 0 and 2 are both "a"`: {"ggml.model": "gpt2", "ggml.pre": "gpt-2",
+			"ggml.tokens": []string{"a", "b", "a"}},
+		`tokenizer.ggml.bos_token_id is 1, want 0 to 0`: {"ggml.model": "llama",
+			"ggml.tokens": []string{"a"}, "ggml.scores": []float32{0}},
+		"want metadata as published models have it": {"ggml.model": uint32(3)},
+	} {
+		if l, _ := vocabularyOf(t, keys); l.Err == nil || !strings.Contains(l.Err.Error(), want) {
+			t.Errorf("the error is %v, want it to say %q", l.Err, want)
+		}
+	}
+}

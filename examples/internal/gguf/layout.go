@@ -1,0 +1,38 @@
+package gguf
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// layout makes sure that tensors have different names, and lie in the file one behind the other
+// with only what aligns them between.
+func (h *Header) layout(size int64) error {
+	names := map[string]bool{}
+	for _, t := range h.Tensors {
+		if names[t.Name] {
+			return fmt.Errorf("tensor %q is there twice, want it once", t.Name)
+		}
+		names[t.Name] = true
+	}
+	end := h.Data
+	sorted := slices.Clone(h.Tensors)
+	slices.SortStableFunc(sorted, func(a, b Tensor) int { return cmp.Compare(a.Offset, b.Offset) })
+	for _, t := range sorted {
+		start := h.Data + t.Offset
+		switch {
+		case t.Offset%h.Align != 0:
+			return fmt.Errorf("tensor %q begins at byte %d of the data, want a multiple of %d, the "+
+				"alignment", t.Name, t.Offset, h.Align)
+		case start < end:
+			return fmt.Errorf("tensor %q begins at byte %d, want %d or more, where the one before it ends",
+				t.Name, start, end)
+		case t.Bytes > size-start:
+			return fmt.Errorf("tensor %q is to be bytes %d to %d, want them within the file, which has %d",
+				t.Name, start, start+t.Bytes, size)
+		}
+		end = start + t.Bytes
+	}
+	return nil
+}

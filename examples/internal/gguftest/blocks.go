@@ -1,0 +1,195 @@
+package gguftest
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// Types are the numbers of the types that Encode knows, by their names.
+var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13,
+	"Q6_K": 14, "IQ4_NL": 20, "BF16": 30, "MXFP4": 39}
+
+// Encode returns numbers near x in blocks of a type, and what they are exactly. Rows are whole
+// blocks.
+func Encode(kind string, x []float32) (data []byte, exact []float64) {
+	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256}[kind]
+	if size == 0 {
+		size = 32
+	}
+	for block := range slices.Chunk(x, size) {
+		bytes, values := encoders[kind](block)
+		data, exact = append(data, bytes...), append(exact, values...)
+	}
+	return data, exact
+}
+
+var encoders = map[string]func([]float32) ([]byte, []float64){
+	"F32": func(x []float32) ([]byte, []float64) {
+		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(x[0])), []float64{float64(x[0])}
+	},
+	"F16": func(x []float32) ([]byte, []float64) {
+		data, value := half(float64(x[0]))
+		return data, []float64{value}
+	},
+	"BF16": func(x []float32) ([]byte, []float64) {
+		bits := math.Float32bits(x[0]) >> 16
+		return []byte{byte(bits), byte(bits >> 8)}, []float64{float64(math.Float32frombits(bits << 16))}
+	},
+	"Q8_0":   encodeQ8,
+	"Q4_0":   encodeQ4,
+	"IQ4_NL": encodeIQ4,
+	"MXFP4":  encodeMXFP4,
+	"Q4_K":   func(x []float32) ([]byte, []float64) { return encodeScaled(x, 15) },
+	"Q5_K":   func(x []float32) ([]byte, []float64) { return encodeScaled(x, 31) },
+	"Q6_K":   encodeQ6K,
+}
+
+// half is a number near x with 10 bits after the first, and its bytes.
+func half(x float64) ([]byte, float64) {
+	fraction, exponent := math.Frexp(math.Abs(x)) // fraction·2^exponent, from ½ to 1
+	n := int(fraction * 2048)                     // 1024 to 2047
+	bits := uint16(exponent+14)<<10 | uint16(n-1024)
+	if x == 0 || exponent < -13 { // less than the smallest normal half
+		n = int(math.Ldexp(math.Abs(x), 24))
+		bits = uint16(n)
+		exponent = -13
+	}
+	value := math.Ldexp(float64(n), exponent-11)
+	if x < 0 {
+		bits, value = bits|1<<15, -value
+	}
+	return []byte{byte(bits), byte(bits >> 8)}, value
+}
+
+func largest(x []float32) (m float64) {
+	for _, e := range x {
+		m = max(m, math.Abs(float64(e)))
+	}
+	return m
+}
+
+// nearest is the integer from least to most that is nearest to x.
+func nearest(x, least, most float64) int { return int(min(max(math.Round(x), least), most)) }
+
+func encodeQ8(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / 127)
+	var values []float64
+	for _, e := range x {
+		n := nearest(float64(e)/d, -128, 127)
+		data, values = append(data, byte(n)), append(values, d*float64(n))
+	}
+	return data, values
+}
+
+// levels writes numbers as those of 16 that are nearest to them, times d.
+func levels(data []byte, x []float32, d float64, all []float64) ([]byte, []float64) {
+	values, codes := make([]float64, 32), make([]byte, 32)
+	for i, e := range x {
+		best := 0
+		for j, level := range all {
+			if math.Abs(d*level-float64(e)) < math.Abs(d*all[best]-float64(e)) {
+				best = j
+			}
+		}
+		codes[i], values[i] = byte(best), d*all[best]
+	}
+	for i := range 16 {
+		data = append(data, codes[i]|codes[i+16]<<4)
+	}
+	return data, values
+}
+
+func encodeQ4(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / -8)
+	return levels(data, x, d, []float64{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7})
+}
+
+func encodeIQ4(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / 120)
+	return levels(data, x, d, []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
+		69, 89, 113})
+}
+
+func encodeMXFP4(x []float32) ([]byte, []float64) {
+	_, exponent := math.Frexp(largest(x) / 6)
+	return levels([]byte{byte(exponent + 127)}, x, math.Ldexp(1, exponent), []float64{0, .5, 1, 1.5, 2,
+		3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6})
+}
+
+// encodeScaled is Q4_K or Q5_K, with integers from 0 to most.
+func encodeScaled(x []float32, most float64) ([]byte, []float64) {
+	var scales, minima [8]float64
+	for i := range 8 {
+		part := x[32*i:][:32]
+		minima[i] = max(0, -float64(slices.Min(part)))
+		scales[i] = (float64(slices.Max(part)) + minima[i]) / most
+	}
+	dBytes, d := half(slices.Max(scales[:]) / 63)
+	leastBytes, least := half(max(slices.Max(minima[:]), 1e-4) / 63)
+	var s, m [8]byte
+	var low, fifth [256]byte
+	values := make([]float64, 256)
+	for i := range 8 {
+		s[i] = byte(nearest(scales[i]/d, 1, 63))
+		m[i] = byte(nearest(minima[i]/least, 0, 63))
+		for j, e := range x[32*i:][:32] {
+			n := nearest((float64(e)+least*float64(m[i]))/(d*float64(s[i])), 0, most)
+			values[32*i+j] = d*float64(s[i])*float64(n) - least*float64(m[i])
+			low[32*i+j], fifth[32*i+j] = byte(n%16), byte(n/16)
+		}
+	}
+	data := slices.Concat(dBytes, leastBytes, sixBits(s, m))
+	if most > 15 {
+		for j := range 32 {
+			b := byte(0)
+			for i := range 8 {
+				b |= fifth[32*i+j] << i
+			}
+			data = append(data, b)
+		}
+	}
+	for i := 0; i < 8; i += 2 {
+		for j := range 32 {
+			data = append(data, low[32*i+j]|low[32*i+32+j]<<4)
+		}
+	}
+	return data, values
+}
+
+// sixBits are 8 scales and 8 minima in 12 bytes: the upper two bits of the last four are above the
+// first four.
+func sixBits(s, m [8]byte) []byte {
+	b := make([]byte, 12)
+	for i := range 4 {
+		b[i] = s[i] | s[i+4]>>4<<6
+		b[i+4] = m[i] | m[i+4]>>4<<6
+		b[i+8] = s[i+4]&15 | m[i+4]&15<<4
+	}
+	return b
+}
+
+func encodeQ6K(x []float32) ([]byte, []float64) {
+	dBytes, d := half(largest(x) / 31 / 127)
+	low, high, scales := make([]byte, 128), make([]byte, 64), make([]byte, 16)
+	values := make([]float64, 256)
+	for i := range 16 {
+		part := x[16*i:][:16]
+		s := nearest(largest(part)/31/d, 1, 127)
+		if i%3 == 1 {
+			s = -s // scales have a sign
+		}
+		scales[i] = byte(s)
+		for j, e := range part {
+			at := 16*i + j
+			n := nearest(float64(e)/(d*float64(s)), -32, 31)
+			values[at] = d * float64(s) * float64(n)
+			code := byte(n + 32)
+			// 128 numbers are 4 rows of 32: two rows in the lower halves of bytes, two in the upper
+			row, column, half := at%128/32, at%32, at/128
+			low[64*half+32*(row%2)+column] |= code & 15 << (4 * (row / 2))
+			high[32*half+column] |= code >> 4 << (2 * row)
+		}
+	}
+	return slices.Concat(low, high, scales, dBytes), values
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products by blocks of GGUF (kernel_blocks.go) in two steps. Unpacking makes of each 32 inputs of
+// 16 outputs bytes without sign in groups of four inputs, as integers of I8 lie, followed by
+// vectors of float32 that are their scales; multiplying meets these with rows of blockRow.
+
+// blockSums is what sums of products of a block become, and which scales follow its bytes.
+type blockSums int
+
+const (
+	plainSums  blockSums = iota // d: sum + n·(a·d)
+	minimaSums                  // d, dmin, scale and minimum, these as integers
+	halvesSums                  // d, the scales of both halves, and for AVX2 pairs of them
+)
+
+// blockUnpacked is the bytes of 32 inputs of 16 outputs, blockVectors the scales after them.
+const blockUnpacked = 32 * panel
+
+var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4}
+
+func (s blockSums) size() int { return blockUnpacked + blockVectors[s]*panelBytes }
+
+// Bytes of blockRow, and where its fields are.
+const (
+	blockRowScale = 32
+	blockRowStart = 36
+	blockRowHalf  = 40
+	blockRowSum   = 48
+	blockRowBelow = 52
+	blockRowPairs = 56
+	blockRowSize  = 60
+)
+
+// blockKernels emits everything over blocks.
+func blockKernels() {
+	multiplyBlocksVNNI("multiplyPlainVNNIAVX512", plainSums)
+	multiplyBlocksVNNI("multiplyMinimaVNNIAVX512", minimaSums)
+	multiplyBlocksVNNI("multiplyHalvesVNNIAVX512", halvesSums)
+	for _, k := range []blockSums8{
+		{"multiplyNibblesSIMD", plainSums, 8, 4}, {"multiplyLevelsSIMD", plainSums, 4, 3},
+		{"multiplyBytesSIMD", plainSums, 1, 0}, {"multiplyQ4KSIMD", minimaSums, 8, 0},
+		{"multiplyQ5KSIMD", minimaSums, 4, 0}, {"multiplyQ6KSIMD", halvesSums, 2, 0},
+	} {
+		multiplyBlocksAVX2(k)
+	}
+	sumBlocksKernel()
+	wide, narrow := blockSet{wide: true}, blockSet{}
+	wide.bytes("unpackQ8AVX512")
+	wide.nibbles("unpackNibblesF16AVX512", false)
+	wide.nibbles("unpackNibblesBF16AVX512", true)
+	wide.fourBits("unpackQ4KAVX512")
+	wide.fiveBits("unpackQ5KAVX512")
+	wide.sixBits("unpackQ6KAVX512")
+	narrow.bytes("unpackQ8SIMD")
+	narrow.nibbles("unpackNibblesF16SIMD", false)
+	narrow.nibbles("unpackNibblesBF16SIMD", true)
+	narrow.fourBits("unpackQ4KSIMD")
+	narrow.fiveBits("unpackQ5KSIMD")
+	narrow.sixBits("unpackQ6KSIMD")
+}
+
+// Rows of a tile: with sums of halves there are three vectors for each row, else two.
+func (s blockSums) sizes() tileSizes {
+	if s == halvesSums {
+		return sizesTo(1, 8)
+	}
+	return manyTiles(1)
+}
+
+// multiplyBlocksVNNI emits products of rows by one panel.
+func multiplyBlocksVNNI(name string, sums blockSums) {
+	blockRows(name, sums.sizes(), func(r int, blocks Mem) {
+		t := blockTile{sums: sums, rows: r}
+		t.emit(blocks)
+	})
+}
+
+// blockRows emits a kernel that takes some rows at a time.
+func blockRows(name string, sizes tileSizes, tile func(r int, blocks Mem)) {
+	TEXT(name, noSplit, "func(o *float32, a, w *byte, rows, blocks, oStride, aStride int, "+
+		"overwrite bool)")
+	var blocks Mem
+	stackSlots(&blocks)
+	spill("blocks", blocks)
+	Load(Param("o"), cPtr)
+	Load(Param("a"), aPtr)
+	Load(Param("rows"), b0)
+	Load(Param("oStride"), bStride)
+	SHLQ(Imm(2), bStride)
+	Load(Param("aStride"), aStride)
+	IMUL3Q(imm(blockRowSize), aStride, aStride)
+	name = unique("rows")
+	label := func(r int) string { return tileLabel(name+"Tile", r) }
+	Label(name)
+	sizes.choose(b0, label, name+"End")
+	for _, r := range sizes {
+		Label(label(r))
+		Commentf("%d rows.", r)
+		tile(r, blocks)
+		SUBQ(imm(r), b0)
+		IMUL3Q(imm(r), aStride, a0)
+		ADDQ(a0, aPtr)
+		IMUL3Q(imm(r), bStride, a0)
+		ADDQ(a0, cPtr)
+		JMP(LabelRef(name))
+	}
+	Label(name + "End")
+	VZEROUPPER()
+	RET()
+}
+
+// blockTile is some rows by a panel.
+type blockTile struct {
+	sums blockSums
+	rows int
+}
+
+func (t *blockTile) sum(i int) reg.VecPhysical { return zmm[i] }
+func (t *blockTile) acc(i int) reg.VecPhysical { return zmm[t.rows+i] }
+
+// free are registers that no sum is in.
+func (t *blockTile) free() []reg.VecPhysical {
+	if t.sums == halvesSums {
+		return zmm[3*t.rows:]
+	}
+	return zmm[2*t.rows:]
+}
+
+// first is the sum of first halves times their scale.
+func (t *blockTile) first(i int) reg.VecPhysical { return zmm[2*t.rows+i] }
+
+// emit walks over the blocks.
+func (t *blockTile) emit(blocks Mem) {
+	loop, w := unique("block"), avx512Temp
+	t.begin()
+	pointAtRows(aPtr, aStride, t.rows)
+	Load(Param("w"), w)
+	MOVQ(blocks, count)
+	Label(loop)
+	t.block(w)
+	for i := 0; i < t.rows; i += 3 {
+		ADDQ(imm(blockRowSize), avx512RowPointers[i/3])
+	}
+	ADDQ(imm(t.sums.size()), w)
+	DECQ(count)
+	JNE(LabelRef(loop))
+	pointAtRows(cPtr, bStride, t.rows)
+	for i := range t.rows {
+		VMOVUPS(t.sum(i), avx512Row(i, bStride, 0))
+	}
+}
+
+// begin loads sums, or makes them 0.
+func (t *blockTile) begin() {
+	load, ready := unique("load"), unique("ready")
+	CMPB(paramAddress("overwrite"), Imm(0))
+	JE(LabelRef(load))
+	for i := range t.rows {
+		VPXORD(t.sum(i), t.sum(i), t.sum(i))
+	}
+	JMP(LabelRef(ready))
+	Label(load)
+	pointAtRows(cPtr, bStride, t.rows)
+	for i := range t.rows {
+		VMOVUPS(avx512Row(i, bStride, 0), t.sum(i))
+	}
+	Label(ready)
+}
+
+// scales addresses a vector of scales.
+func (t *blockTile) scales(w reg.Register, i int) Mem {
+	return Mem{Base: w, Disp: blockUnpacked + i*panelBytes}
+}
+
+// block adds a block.
+func (t *blockTile) block(w reg.Register) {
+	switch t.sums {
+	case halvesSums:
+		t.products(w, 0, 4, blockRowHalf)
+		free := t.free()
+		VMOVUPS(t.scales(w, 1), free[1])
+		for i := range t.rows {
+			VCVTDQ2PS(t.acc(i), t.acc(i))
+			VMULPS(free[1], t.acc(i), t.first(i))
+		}
+		t.products(w, 4, 8, blockRowHalf+4)
+		VMOVUPS(t.scales(w, 2), free[1])
+		for i := range t.rows {
+			VCVTDQ2PS(t.acc(i), t.acc(i))
+			VFMADD132PS(free[1], t.first(i), t.acc(i))
+		}
+	case minimaSums:
+		t.products(w, 0, 8, 0)
+		scale := t.free()[1]
+		VMOVUPS(t.scales(w, 2), scale)
+		for i := range t.rows { // in integers: units that add products are busy enough
+			VPMULLD(scale, t.acc(i), t.acc(i))
+			VCVTDQ2PS(t.acc(i), t.acc(i))
+		}
+	default:
+		t.products(w, 0, 8, blockRowStart)
+		for i := range t.rows {
+			VCVTDQ2PS(t.acc(i), t.acc(i))
+		}
+	}
+	t.add(w, 0, VFMADD231PS)
+	if t.sums != minimaSums {
+		return
+	}
+	least := t.free()[1]
+	VMOVUPS(t.scales(w, 3), least)
+	for i := range t.rows {
+		VPMULLD_BCST(avx512Row(i, aStride, blockRowSum), least, t.acc(i))
+		VCVTDQ2PS(t.acc(i), t.acc(i))
+	}
+	t.add(w, 1, VFNMADD231PS)
+}
+
+// add adds floats times a·d, of which d is a vector of scales.
+func (t *blockTile) add(w reg.Register, scales int, fma func(ops ...Op)) {
+	free := t.free()
+	d, ad := free[1], free[0]
+	VMOVUPS(t.scales(w, scales), d)
+	for i := range t.rows {
+		VMULPS_BCST(avx512Row(i, aStride, blockRowScale), d, ad)
+		fma(ad, t.acc(i), t.sum(i))
+	}
+}
+
+// products multiplies groups of four inputs. Sums begin with a field of blockRow, or 0.
+func (t *blockTile) products(w reg.Register, first, end, start int) {
+	weights := t.free()[:2]
+	for i := range t.rows {
+		if start == 0 {
+			VPXORD(t.acc(i), t.acc(i), t.acc(i))
+		} else {
+			VPBROADCASTD(avx512Row(i, aStride, start), t.acc(i))
+		}
+	}
+	for g := first; g < end; g++ {
+		VMOVDQU32(Mem{Base: w, Disp: g * panelBytes}, weights[g%2])
+		for i := range t.rows {
+			vnniAdd("VPDPBUSD.BCST", avx512Row(i, aStride, 4*g), weights[g%2], t.acc(i))
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products by blocks with AVX2. VPMADDUBSW multiplies bytes without sign by the inputs and adds two
+// products, of 16 bits. As long as the bytes are small, products of several groups of four inputs
+// fit in 16 bits: of integers to 15 those of all eight groups, to 31 of four, to 63 of two. Then
+// VPMADDWD adds pairs and multiplies by their scale.
+//
+// Bytes with sign, b, are multiplied by |a|, and where a is negative by their complement, −b − 1:
+// what is missing then is the sum of |a| over a below 0, with which sums begin.
+
+// blockSums8 is a kernel: what sums of products become, and how many groups of four inputs make
+// words, 1 for bytes with sign. To bytes of plain sums 128 >> shift was added.
+type blockSums8 struct {
+	name  string
+	sums  blockSums
+	words int
+	shift uint64
+}
+
+// sizes are rows of a tile: each has two vectors of sums, and two more if there are several words.
+func (s *blockSums8) sizes() tileSizes {
+	if s.words == 8 || s.words == 1 {
+		return tileSizes{1, 2, 4}
+	}
+	return sizesTo(1, 3)
+}
+
+func multiplyBlocksAVX2(s blockSums8) {
+	blockRows(s.name, s.sizes(), func(r int, blocks Mem) {
+		t := blockTile8{blockSums8: s, rows: r}
+		t.emit(blocks)
+	})
+}
+
+// blockTile8 is some rows by a panel, whose sums are in memory.
+type blockTile8 struct {
+	blockSums8
+	rows int
+}
+
+// Pointers to outputs: of row 0, and of row 3.
+var blockOutputs = [2]reg.Register{a6, a9}
+
+func (t *blockTile8) output(i, v int) Mem {
+	m := Mem{Base: blockOutputs[i/3], Disp: v * vector}
+	if i%3 > 0 {
+		m.Index, m.Scale = bStride, uint8(i%3)
+	}
+	return m
+}
+
+func (t *blockTile8) acc(i, v int) reg.VecPhysical { return ymm[2*i+v] }
+
+// word is a sum of 16 bits.
+func (t *blockTile8) word(i, v int) reg.VecPhysical {
+	if t.words == 8 {
+		return t.acc(i, v)
+	}
+	return ymm[2*t.rows+2*i+v]
+}
+
+// free are registers that no sum is in.
+func (t *blockTile8) free() []reg.VecPhysical {
+	if t.words == 8 || t.words == 1 {
+		return ymm[2*t.rows:]
+	}
+	return ymm[4*t.rows:]
+}
+
+// afterwards are registers that are free when there are no words any more.
+func (t *blockTile8) afterwards() []reg.VecPhysical { return ymm[2*t.rows:] }
+
+// emit walks over the blocks.
+func (t *blockTile8) emit(blocks Mem) {
+	loop, ready, w := unique("block"), unique("ready"), avx512Temp
+	MOVQ(cPtr, blockOutputs[0])
+	LEAQ(Mem{Base: cPtr, Index: bStride, Scale: 2}, blockOutputs[1])
+	ADDQ(bStride, blockOutputs[1])
+	CMPB(paramAddress("overwrite"), Imm(0))
+	JE(LabelRef(ready))
+	zero := t.free()[0]
+	VPXOR(zero, zero, zero)
+	for i := range t.rows {
+		for v := range 2 {
+			VMOVUPS(zero, t.output(i, v))
+		}
+	}
+	Label(ready)
+	pointAtRows(aPtr, aStride, t.rows)
+	Load(Param("w"), w)
+	MOVQ(blocks, count)
+	Label(loop)
+	if t.words == 1 {
+		t.signed(w)
+	} else {
+		t.unsigned(w)
+	}
+	t.add(w)
+	for i := 0; i < t.rows; i += 3 {
+		ADDQ(imm(blockRowSize), avx512RowPointers[i/3])
+	}
+	ADDQ(imm(t.sums.size()), w)
+	DECQ(count)
+	JNE(LabelRef(loop))
+}
+
+// scales addresses a vector of scales.
+func (t *blockTile8) scales(w reg.Register, i, v int) Mem {
+	return Mem{Base: w, Disp: blockUnpacked + i*panelBytes + v*vector}
+}
+
+// factor is what words of a part of the groups are multiplied by.
+func (t *blockTile8) factor(w reg.Register, part, v int) Mem {
+	switch t.sums {
+	case minimaSums:
+		return t.scales(w, 2, v)
+	case halvesSums:
+		return t.scales(w, 1+part/2, v)
+	}
+	return u32(0x00010001)
+}
+
+// unsigned makes the sums of products by bytes without sign.
+func (t *blockTile8) unsigned(w reg.Register) {
+	for g := range 8 {
+		t.group(w, g)
+		if (g+1)%t.words == 0 {
+			t.endWords(w, g/t.words)
+		}
+	}
+}
+
+// group adds products of a group to words.
+func (t *blockTile8) group(w reg.Register, g int) {
+	free := t.free()
+	row, product, weights := free[0], free[1], free[2:min(4, len(free))]
+	for at := 0; at < 2; at += len(weights) {
+		for v, x := range weights {
+			VMOVDQU(Mem{Base: w, Disp: g*panelBytes + (at+v)*vector}, x)
+		}
+		for i := range t.rows {
+			VPBROADCASTD(avx512Row(i, aStride, 4*g), row)
+			for v, x := range weights {
+				word := t.word(i, at+v)
+				if g%t.words == 0 {
+					VPMADDUBSW(row, x, word)
+					continue
+				}
+				VPMADDUBSW(row, x, product)
+				VPADDW(product, word, word)
+			}
+		}
+	}
+}
+
+// endWords adds words to sums, times a factor.
+func (t *blockTile8) endWords(w reg.Register, part int) {
+	product := t.free()[1]
+	for i := range t.rows {
+		for v := range 2 {
+			if part == 0 {
+				VPMADDWD(t.factor(w, part, v), t.word(i, v), t.acc(i, v))
+				continue
+			}
+			VPMADDWD(t.factor(w, part, v), t.word(i, v), product)
+			VPADDD(product, t.acc(i, v), t.acc(i, v))
+		}
+	}
+}
+
+// signed makes the sums of products by bytes with sign.
+func (t *blockTile8) signed(w reg.Register) {
+	free := t.free()
+	weights, abs, below, product, zero, ones := free[:2], free[2], free[3], free[4], free[5], free[6]
+	VPXOR(zero, zero, zero)
+	VPBROADCASTD(u32(0x00010001), ones)
+	for i := range t.rows {
+		VPBROADCASTD(avx512Row(i, aStride, blockRowBelow), t.acc(i, 0))
+		VMOVDQA(t.acc(i, 0), t.acc(i, 1))
+	}
+	for g := range 8 {
+		for v, x := range weights {
+			VMOVDQU(Mem{Base: w, Disp: g*panelBytes + v*vector}, x)
+		}
+		for i := range t.rows {
+			VPBROADCASTD(avx512Row(i, aStride, 4*g), abs)
+			VPCMPGTB(abs, zero, below)
+			VPABSB(abs, abs)
+			for v, x := range weights {
+				VPXOR(below, x, product)
+				VPMADDUBSW(product, abs, product)
+				VPMADDWD(ones, product, product)
+				VPADDD(product, t.acc(i, v), t.acc(i, v))
+			}
+		}
+	}
+}
+
+// add adds floats of the sums, times a·d, to the outputs.
+func (t *blockTile8) add(w reg.Register) {
+	free := t.afterwards()
+	a, x, y := free[0], free[1], free[2]
+	for i := range t.rows {
+		t.correct(w, i, a, x)
+		VBROADCASTSS(avx512Row(i, aStride, blockRowScale), a)
+		for v := range 2 {
+			sum := t.acc(i, v)
+			VCVTDQ2PS(sum, sum)
+			VMULPS(t.scales(w, 0, v), a, x)
+			VFMADD213PS(t.output(i, v), x, sum)
+		}
+		if t.sums == minimaSums {
+			t.less(w, i, a, x, y)
+		}
+		for v := range 2 {
+			VMOVUPS(t.acc(i, v), t.output(i, v))
+		}
+	}
+}
+
+// correct takes off what was added to bytes.
+func (t *blockTile8) correct(w reg.Register, i int, start, x reg.VecPhysical) {
+	switch {
+	case t.sums == halvesSums:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowPairs), start)
+		for v := range 2 {
+			VPMADDWD(t.scales(w, 3, v), start, x)
+			VPSLLD(Imm(2), x, x)
+			VPADDD(x, t.acc(i, v), t.acc(i, v))
+		}
+	case t.shift > 0:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowStart), start)
+		VPSRAD(Imm(t.shift), start, start)
+		for v := range 2 {
+			VPADDD(start, t.acc(i, v), t.acc(i, v))
+		}
+	}
+}
+
+// less takes off minima times the sum of the inputs, times a·dmin.
+func (t *blockTile8) less(w reg.Register, i int, a, x, y reg.VecPhysical) {
+	sum := t.afterwards()[3]
+	VPBROADCASTD(avx512Row(i, aStride, blockRowSum), sum)
+	for v := range 2 {
+		VPMADDWD(t.scales(w, 3, v), sum, y)
+		VCVTDQ2PS(y, y)
+		VMULPS(t.scales(w, 1, v), a, x)
+		VFNMADD231PS(x, y, t.acc(i, v))
+	}
+}

@@ -1,0 +1,243 @@
+//go:build !purego
+
+package attn
+
+import "unsafe"
+
+// Levels as kernels take them: for VNNI with 128 added, for AVX2 with so little that products fit
+// in 16 bits, or with their sign (gen/blocks_avx2.go).
+var (
+	bytesQ4    = biased(128, levelsQ4)
+	bytesIQ4   = biased(128, levelsIQ4)
+	bytesMXFP  = biased(128, levelsMXFP)
+	bytesQ4A2  = biased(8, levelsQ4)
+	bytesIQA2  = biased(0, levelsIQ4)
+	bytesMXFA2 = biased(16, levelsMXFP)
+)
+
+// Levels with their sign, for weights as float32.
+var (
+	signedQ4   = biased(0, levelsQ4)
+	signedMXFP = biased(0, levelsMXFP)
+)
+
+// biased is levels with a number added.
+func biased(bias int, levels [16]int8) (x [16]byte) {
+	for i, e := range levels {
+		x[i] = byte(int(e) + bias)
+	}
+	return x
+}
+
+// blockKernels reports whether there are kernels of products by blocks.
+func blockKernels() bool { return tuned.ISA.Integers() }
+
+// blocksOfVNNI reports whether they are those of VNNI.
+func blocksOfVNNI() bool { return tuned.ISA.Lanes16() && tuned.DotProduct }
+
+// unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
+func unpackBlocksStep(t BlockType, dst, packed *byte, n int) {
+	if !blocksOfVNNI() {
+		unpackBlocksAVX2(t, dst, packed, n)
+		return
+	}
+	switch t {
+	case Q8_0:
+		unpackQ8AVX512(dst, packed, n)
+	case Q4_0:
+		unpackNibblesF16AVX512(dst, packed, &bytesQ4[0], n)
+	case IQ4_NL:
+		unpackNibblesF16AVX512(dst, packed, &bytesIQ4[0], n)
+	case MXFP4:
+		unpackNibblesBF16AVX512(dst, packed, &bytesMXFP[0], n)
+	case Q4_K:
+		unpackQ4KAVX512(dst, packed, n)
+	case Q5_K:
+		unpackQ5KAVX512(dst, packed, n)
+	case Q6_K:
+		unpackQ6KAVX512(dst, packed, n)
+	}
+}
+
+func unpackBlocksAVX2(t BlockType, dst, packed *byte, n int) {
+	switch t {
+	case Q8_0:
+		unpackQ8SIMD(dst, packed, n)
+	case Q4_0:
+		unpackNibblesF16SIMD(dst, packed, &bytesQ4A2[0], n)
+	case IQ4_NL:
+		unpackNibblesF16SIMD(dst, packed, &bytesIQA2[0], n)
+	case MXFP4:
+		unpackNibblesBF16SIMD(dst, packed, &bytesMXFA2[0], n)
+	case Q4_K:
+		unpackQ4KSIMD(dst, packed, n)
+	case Q5_K:
+		unpackQ5KSIMD(dst, packed, n)
+	case Q6_K:
+		unpackQ6KSIMD(dst, packed, n)
+	}
+}
+
+// decodingKernels reports whether there are kernels for weights as float32.
+func decodingKernels() bool { return tuned.ISA.Integers() }
+
+// unpackSigned unpacks n blocks of a panel into bytes with sign.
+func unpackSigned(t BlockType, dst, packed *byte, n int) {
+	switch t {
+	case Q4_0:
+		unpackNibblesF16SIMD(dst, packed, &signedQ4[0], n)
+	case MXFP4:
+		unpackNibblesBF16SIMD(dst, packed, &signedMXFP[0], n)
+	case Q6_K:
+		unpackQ6KSIMD(dst, packed, n)
+		for i := range n * Q6_K.traits().inputs / blockInputs {
+			to := unsafe.Add(unsafe.Pointer(dst), i*unpackedMost)
+			lessSixBits((*[blockUnpacked / 8]uint64)(to))
+		}
+	default:
+		unpackBlocksAVX2(t, dst, packed, n)
+	}
+}
+
+// lessSixBits takes 32 off bytes of six bits, of which none then takes from the next one.
+func lessSixBits(x *[blockUnpacked / 8]uint64) {
+	const each = 0x0101010101010101
+	for i := 0; i < len(x); i += 4 {
+		y := (*[4]uint64)(x[i:])
+		y[0] = (y[0] | 0x80*each) - 32*each ^ 0x80*each
+		y[1] = (y[1] | 0x80*each) - 32*each ^ 0x80*each
+		y[2] = (y[2] | 0x80*each) - 32*each ^ 0x80*each
+		y[3] = (y[3] | 0x80*each) - 32*each ^ 0x80*each
+	}
+}
+
+// multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
+	if !blocksOfVNNI() {
+		multiplyBlocksAVX2(t, o, a, w, rows, n, oStride, aStride, overwrite)
+		return
+	}
+	switch t {
+	case Q4_K, Q5_K:
+		multiplyMinimaVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	case Q6_K:
+		multiplyHalvesVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	default:
+		multiplyPlainVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	}
+}
+
+func multiplyBlocksAVX2(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
+	switch t {
+	case Q4_0:
+		multiplyNibblesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case MXFP4:
+		multiplyLevelsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case Q4_K:
+		multiplyQ4KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case Q5_K:
+		multiplyQ5KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case Q6_K:
+		multiplyQ6KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	default:
+		multiplyBytesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	}
+}
+
+func sumBlocksStep(rows *blockRow, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
+
+// sumBlocksSIMD works like sumBlocksGeneric.
+//
+//go:noescape
+func sumBlocksSIMD(rows *blockRow, scales *float32, n int)
+
+// multiplyPlainVNNIAVX512 multiplies rows by blocks with one scale. It works like
+// multiplyBlocksGeneric, as the two below do.
+//
+//go:noescape
+func multiplyPlainVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyMinimaVNNIAVX512 is for Q4_K and Q5_K.
+//
+//go:noescape
+func multiplyMinimaVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyHalvesVNNIAVX512 is for Q6_K.
+//
+//go:noescape
+func multiplyHalvesVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyNibblesSIMD is for Q4_0. Those with AVX2 differ in how many products fit in 16 bits.
+//
+//go:noescape
+func multiplyNibblesSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyLevelsSIMD is for MXFP4.
+//
+//go:noescape
+func multiplyLevelsSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyBytesSIMD is for Q8_0 and IQ4_NL.
+//
+//go:noescape
+func multiplyBytesSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyQ4KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyQ5KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyQ6KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// Kernels that unpack n blocks for VNNI.
+
+//go:noescape
+func unpackQ8AVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackNibblesF16AVX512(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackNibblesBF16AVX512(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackQ4KAVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ5KAVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ6KAVX512(dst, packed *byte, n int)
+
+// Kernels that unpack n blocks for AVX2.
+
+//go:noescape
+func unpackQ8SIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackNibblesF16SIMD(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackNibblesBF16SIMD(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackQ4KSIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ5KSIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ6KSIMD(dst, packed *byte, n int)

@@ -1,0 +1,167 @@
+//go:build !purego
+
+package attn
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+// Blocks are unpacked for SDOT, which takes bytes with sign: nibbles by TBL, and what belongs to
+// them eight bytes at a time in Go.
+
+// nibbleValues is the table of nibbles that stay as they are.
+var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+// blockKernels reports whether there are kernels of products by blocks.
+func blockKernels() bool { return tuned.ISA.SIMD() && tuned.DotProduct }
+
+// decodingKernels reports whether there are kernels for weights as float32.
+func decodingKernels() bool { return tuned.ISA.SIMD() }
+
+// unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
+func unpackSigned(t BlockType, dst, packed *byte, n int) { unpackBlocksStep(t, dst, packed, n) }
+
+func sumBlocksStep(rows *blockRow, scales *float32, n int) {
+	sumBlocksGeneric(unsafe.Slice(rows, n), unsafe.Slice(scales, n))
+}
+
+// unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
+func unpackBlocksStep(t BlockType, dst, packed *byte, n int) {
+	of := t.traits()
+	size := blockUnpacked + 4*panel
+	if of.inputs > blockInputs {
+		size = of.inputs / blockInputs * unpackedMost
+	}
+	for i := range n {
+		to := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(dst), i*size)), size)
+		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), i*of.packed)), of.packed)
+		switch t {
+		case Q8_0:
+			copy(to, from[4*panel:])
+			copy(to[blockUnpacked:], from[:4*panel])
+		case Q4_0:
+			unpackLevels(to, from, &levelsQ4)
+		case IQ4_NL:
+			unpackLevels(to, from, &levelsIQ4)
+		case MXFP4:
+			unpackLevels(to, from, &levelsMXFP)
+			for c := range panel {
+				putFloat(to[blockUnpacked:], c, f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])))
+			}
+		case Q4_K, Q5_K:
+			unpackMinima(t, to, from)
+		case Q6_K:
+			unpackSixBits(to, from)
+		}
+	}
+}
+
+// putFloat puts number c.
+func putFloat(to []byte, c int, x float32) { *(*float32)(unsafe.Pointer(&to[4*c])) = x }
+
+// unpackTable unpacks words: lower halves to a place, upper ones some bytes after it.
+func unpackTable(to, words []byte, table *[16]int8, n, upper int) {
+	unpackNibblesDot(&to[0], &words[0], (*byte)(unsafe.Pointer(table)), n/16, upper)
+}
+
+// unpackLevels unpacks a block of 32 nibbles and its scales in F16.
+func unpackLevels(to, from []byte, levels *[16]int8) {
+	unpackTable(to, from[2*panel:], levels, blockUnpacked/2, blockUnpacked/2)
+	widenF16SIMD((*float32)(unsafe.Pointer(&to[blockUnpacked])), &from[0], panel)
+}
+
+// unpackMinima unpacks a block of Q4_K or Q5_K.
+func unpackMinima(t BlockType, to, from []byte) {
+	words := from[blockWords:]
+	if t == Q5_K {
+		words = words[blockUnpacked:]
+	}
+	for pair := range 4 {
+		unpackTable(to[2*pair*unpackedMost:], words[pair*blockUnpacked:], &nibbleValues, blockUnpacked,
+			unpackedMost)
+	}
+	for b := range 8 {
+		block := to[b*unpackedMost:][:unpackedMost]
+		if t == Q5_K {
+			addBits(block[:blockUnpacked], from[blockWords:], uint64(b), 1, 0)
+		}
+		scales, at := block[blockUnpacked:], from[blockScales+2*panel*b:]
+		widenF16SIMD((*float32)(unsafe.Pointer(&scales[0])), &from[0], panel)
+		for c := range panel {
+			putFloat(scales[4*panel:], c, -f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])))
+			putFloat(scales[8*panel:], c, float32(at[c]))
+			putFloat(scales[12*panel:], c, float32(at[panel+c]))
+		}
+	}
+}
+
+// unpackSixBits unpacks a block of Q6_K.
+func unpackSixBits(to, from []byte) {
+	for half := range 4 { // nibbles of two blocks that are two apart
+		first := half/2*4 + half%2
+		unpackTable(to[first*unpackedMost:], from[blockWords+half*blockUnpacked:], &nibbleValues,
+			blockUnpacked, 2*unpackedMost)
+	}
+	upper := from[blockWords+4*blockUnpacked:]
+	for b := range 8 {
+		block := to[b*unpackedMost:][:unpackedMost]
+		addBits(block[:blockUnpacked], upper[b/4*blockUnpacked:], uint64(b%4*2), 3, 32)
+		scales, at := block[blockUnpacked:], from[blockScales+2*panel*b:]
+		copy(scales, from[:4*panel])
+		for c := range panel {
+			putFloat(scales[4*panel:], c, float32(int8(at[c])))
+			putFloat(scales[8*panel:], c, float32(int8(at[panel+c])))
+		}
+	}
+}
+
+// addBits adds to nibbles the upper bits that begin at one of each byte, and takes off less.
+func addBits(nibbles, bits []byte, from, mask, less uint64) {
+	const each = 0x0101010101010101
+	for i := 0; i < len(nibbles); i += 8 {
+		x := binary.LittleEndian.Uint64(nibbles[i:])
+		x |= binary.LittleEndian.Uint64(bits[i:]) >> from & (mask * each) << 4
+		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte takes from the next one
+		binary.LittleEndian.PutUint64(nibbles[i:], x)
+	}
+}
+
+// multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
+func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
+	switch t {
+	case Q4_K, Q5_K:
+		multiplyMinimaDot(o, a, w, rows, n, oStride, aStride, overwrite)
+	case Q6_K:
+		multiplyHalvesDot(o, a, w, rows, n, oStride, aStride, overwrite)
+	default:
+		multiplyPlainDot(o, a, w, rows, n, oStride, aStride, overwrite)
+	}
+}
+
+// unpackNibblesDot looks up nibbles of n vectors in a table.
+//
+//go:noescape
+func unpackNibblesDot(dst, packed, table *byte, n, upper int)
+
+// multiplyPlainDot multiplies rows by blocks with one scale. It works like multiplyBlocksGeneric,
+// as the two below do.
+//
+//go:noescape
+func multiplyPlainDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyMinimaDot is for Q4_K and Q5_K.
+//
+//go:noescape
+func multiplyMinimaDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyHalvesDot is for Q6_K.
+//
+//go:noescape
+func multiplyHalvesDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)

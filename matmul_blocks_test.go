@@ -1,0 +1,570 @@
+package attn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+)
+
+var integerBlockTypes = []BlockType{Q8_0, Q4_0, IQ4_NL, Q4_K, Q5_K, Q6_K, MXFP4}
+
+// weightParts is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min.
+type weightParts struct {
+	d, dmin       float64
+	scale, n, min int64
+}
+
+func (w weightParts) value() float64 {
+	return w.d*float64(w.scale*w.n) - w.dmin*float64(w.min)
+}
+
+func halfAt(x []byte) float64 {
+	return float64(f32.FromF16(uint16(x[0]) | uint16(x[1])<<8))
+}
+
+// blockPartsOf decodes a block as ggml's dequantize_row functions do, in their order.
+func blockPartsOf(t BlockType, x []byte) (y []weightParts) {
+	nibbles := func(d float64, qs []byte, level func(n byte) int64) {
+		y = make([]weightParts, 32)
+		for j, q := range qs {
+			y[j] = weightParts{d: d, scale: 1, n: level(q & 0xf)}
+			y[j+16] = weightParts{d: d, scale: 1, n: level(q >> 4)}
+		}
+	}
+	switch t {
+	case Q8_0:
+		for _, q := range x[2:] {
+			y = append(y, weightParts{d: halfAt(x), scale: 1, n: int64(int8(q))})
+		}
+	case Q4_0:
+		nibbles(halfAt(x), x[2:], func(n byte) int64 { return int64(n) - 8 })
+	case IQ4_NL:
+		levels := []int64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+		nibbles(halfAt(x), x[2:], func(n byte) int64 { return levels[n] })
+	case MXFP4:
+		levels := []int64{0, 1, 2, 3, 4, 6, 8, 12}
+		nibbles(math.Ldexp(1, int(x[0])-128), x[1:], func(n byte) int64 {
+			if n >= 8 {
+				return -levels[n-8]
+			}
+			return levels[n]
+		})
+	case Q4_K, Q5_K:
+		return kParts(t, x)
+	case Q6_K:
+		return sixParts(x)
+	}
+	return y
+}
+
+// kParts decodes Q4_K or Q5_K.
+func kParts(t BlockType, x []byte) (y []weightParts) {
+	d, dmin, scales := halfAt(x), halfAt(x[2:]), x[4:16]
+	var qh, ql []byte = nil, x[16:]
+	if t == Q5_K {
+		qh, ql = x[16:48], x[48:]
+	}
+	scaleMin := func(j int) (sc, m int64) {
+		if j < 4 {
+			return int64(scales[j] & 63), int64(scales[j+4] & 63)
+		}
+		return int64(scales[j+4]&0xf | scales[j-4]>>6<<4), int64(scales[j+4]>>4 | scales[j]>>6<<4)
+	}
+	for j := range 8 {
+		sc, m := scaleMin(j)
+		for l := range 32 {
+			n := int64(ql[j/2*32+l] >> (4 * (j % 2)) & 0xf)
+			if qh != nil && qh[l]&(1<<j) != 0 {
+				n += 16
+			}
+			y = append(y, weightParts{d: d, dmin: dmin, scale: sc, n: n, min: m})
+		}
+	}
+	return y
+}
+
+// sixParts decodes Q6_K.
+func sixParts(x []byte) []weightParts {
+	y := make([]weightParts, 256)
+	ql, qh, sc, d := x[:128], x[128:192], x[192:208], halfAt(x[208:])
+	for n := 0; n < 256; n += 128 {
+		for l := range 32 {
+			is := l / 16
+			for i, q := range [4]byte{ql[l]&0xf | qh[l]&3<<4, ql[l+32]&0xf | qh[l]>>2&3<<4,
+				ql[l]>>4 | qh[l]>>4&3<<4, ql[l+32]>>4 | qh[l]>>6&3<<4} {
+				y[n+l+32*i] = weightParts{d: d, scale: int64(int8(sc[is+2*i])), n: int64(q) - 32}
+			}
+		}
+		ql, qh, sc = ql[64:], qh[32:], sc[8:]
+	}
+	return y
+}
+
+// scaleBytes are where the scales in F16 of a block are.
+func scaleBytes(t BlockType) []int {
+	switch t {
+	case Q4_K, Q5_K:
+		return []int{0, 2}
+	case Q6_K:
+		return []int{208}
+	case MXFP4:
+		return nil
+	}
+	return []int{0}
+}
+
+// fileOfBlocks is the bytes of a file with any bits, of which scales are finite, and not too large
+// for sums.
+func fileOfBlocks(r *rand.Rand, t BlockType, outputs, inputs int) []byte {
+	of := t.traits()
+	data := make([]byte, outputs*inputs/of.inputs*of.bytes)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	for at := 0; at < len(data); at += of.bytes {
+		for _, s := range scaleBytes(t) {
+			d := f32.ToF16(float32(r.NormFloat64() / 100))
+			if r.IntN(50) == 0 {
+				d = []uint16{0, 0x8000, 1, 0x7bff}[r.IntN(4)]
+			}
+			binary.LittleEndian.PutUint16(data[at+s:], d)
+		}
+		if t == MXFP4 {
+			data[at] = byte(110 + r.IntN(20))
+			if r.IntN(50) == 0 {
+				data[at] = []byte{0, 1, 2, 3, 220}[r.IntN(5)]
+			}
+		}
+	}
+	return data
+}
+
+// partsOf decodes all weights of a file, an output after the other.
+func partsOf(t BlockType, data []byte) (y []weightParts) {
+	for size := t.traits().bytes; len(data) > 0; data = data[size:] {
+		y = append(y, blockPartsOf(t, data[:size])...)
+	}
+	return y
+}
+
+// blockProduct is the definition of a product in integers, for a row and the weights of an output.
+func blockProduct(t BlockType, row []float32, w []weightParts) (sum float32) {
+	for k := 0; k < len(row); k += 32 {
+		q, a := integersOf(row[k : k+32])
+		var products, total int64
+		for i, e := range q {
+			products += w[k+i].scale * w[k+i].n * int64(e)
+			total += int64(e)
+		}
+		sum = f32.FMA(float32(products), float32(a*float32(w[k].d)), sum)
+		if t == Q4_K || t == Q5_K {
+			sum = f32.FMA(float32(w[k].min*total), -float32(a*float32(w[k].dmin)), sum)
+		}
+	}
+	return sum
+}
+
+// blockShapes are products in which blocks, panels and parts of the inputs end anywhere.
+var blockShapes = []productShape{
+	{1, 1, 1, 256, 16, 1, 1},
+	{1, 1, 3, 512, 40, 1, 1},
+	{2, 3, 5, 1280, 23, 1, 1},
+	{1, 1, 13, 3072, 17, 1, 1},
+	{1, 1, productRows + 14, 256, 33, 1, 1},
+}
+
+// oddBlockShapes have inputs that only blocks of 32 have.
+var oddBlockShapes = []productShape{{1, 1, 2, 32, 5, 1, 1}, {1, 1, 14, 1120, 48, 1, 1}}
+
+func blockShapesOf(t BlockType) []productShape {
+	if t.traits().inputs == 256 {
+		return blockShapes
+	}
+	return append(oddBlockShapes, blockShapes...)
+}
+
+// Products by matrices of blocks in integers are their definition, however they are packed and
+// divided, with every implementation.
+func TestBlockProductsAreTheirDefinition(t *testing.T) {
+	shareSmallCalls(t)
+	hosts := random(t.Name())
+	for _, typ := range integerBlockTypes {
+		for i, s := range blockShapesOf(typ) {
+			if few() && i%2 == 1 {
+				continue
+			}
+			r := random(fmt.Sprint(typ, s))
+			data := fileOfBlocks(r, typ, s.n, s.k)
+			weights := partsOf(typ, data)
+			a, dst := tensor(r, normal, s.b, s.h, s.l, s.k),
+				zeros(s.b, s.h, s.l, s.n)
+			clear(a.Row(0, 0, s.l-1)[:32])
+			bias := tensor(r, normal, 1, 1, 1, s.n).Data
+			var want []float32
+			for row := range a.B * a.H * a.L {
+				for c := range s.n {
+					want = append(want, blockProduct(typ, a.Data[row*s.k:][:s.k],
+						weights[c*s.k:][:s.k]))
+				}
+			}
+			forEach(t, func(t *testing.T) {
+				what := fmt.Sprint(typ, s)
+				anyTuning(t, hosts)
+				m, err := PackBlocks(data, typ, s.n, s.k, MatrixConfig{Integers: true})
+				must(t, err)
+				must(t, m.MatMul(dst, a, nil))
+				checkProductResult(t, what, dst, nil, want)
+				must(t, m.MatMul(dst, a, bias))
+				checkProductResult(t, what+" with bias", dst, bias, want)
+				pooled, err := threeWorkers().PackBlocks(data, typ, s.n, s.k,
+					MatrixConfig{Integers: true})
+				must(t, err)
+				must(t, threeWorkers().MulMatrix(dst, a, pooled, bias))
+				checkProductResult(t, what+" by a pool", dst, bias, want)
+				inSmallUnits(t, &projection{dst: dst, a: a, m: m})
+				checkProductResult(t, what+" in many units", dst, nil, want)
+				must(t, m.Close())
+				must(t, pooled.Close())
+			})
+		}
+	}
+}
+
+// Without Integers products are those by the float32 matrix that the blocks decode to.
+func TestBlockProductsInFloat32(t *testing.T) {
+	shareSmallCalls(t)
+	for _, typ := range integerBlockTypes {
+		for _, s := range blockShapesOf(typ) {
+			r := random(fmt.Sprint(typ, s))
+			data := fileOfBlocks(r, typ, s.n, s.k)
+			w := zeros(1, 1, s.n, s.k)
+			for i, e := range partsOf(typ, data) {
+				w.Data[i] = float32(e.value())
+			}
+			a, dst, want := tensor(r, normal, s.b, s.h, s.l, s.k),
+				zeros(s.b, s.h, s.l, s.n), zeros(s.b, s.h, s.l, s.n)
+			floats, err := PackMatrix(w, MatrixConfig{Transposed: true})
+			must(t, err)
+			must(t, floats.MatMul(want, a, nil))
+			forEach(t, func(t *testing.T) {
+				m, err := (*Pool)(nil).PackBlocks(data, typ, s.n, s.k, MatrixConfig{})
+				must(t, err)
+				must(t, m.MatMul(dst, a, nil))
+				mustEqualBits(t, fmt.Sprint(typ, s), dst.Data, want.Data)
+				must(t, threeWorkers().MulMatrix(dst, a, m, nil))
+				mustEqualBits(t, fmt.Sprint(typ, s, " by a pool"), dst.Data, want.Data)
+				must(t, m.Close())
+			})
+			must(t, floats.Close())
+		}
+	}
+}
+
+// Products in integers differ from those of float64 by what rounding inputs to 8 bits explains.
+func TestBlockProductsAreAccurate(t *testing.T) {
+	const inner, cols, rows = 2048, 32, 4
+	for _, typ := range integerBlockTypes {
+		r := random(typ.String())
+		data := fileOfBlocks(r, typ, cols, inner)
+		for at := 0; at < len(data); at += typ.traits().bytes { // of like size
+			for _, s := range scaleBytes(typ) {
+				binary.LittleEndian.PutUint16(data[at+s:], f32.ToF16(0.01+0.01*r.Float32()))
+			}
+			if typ == MXFP4 {
+				data[at] = byte(120 + r.IntN(2))
+			}
+		}
+		weights := partsOf(typ, data)
+		a, dst := tensor(r, normal, 1, 1, rows, inner), zeros(1, 1, rows, cols)
+		m, err := PackBlocks(data, typ, cols, inner, MatrixConfig{Integers: true})
+		must(t, err)
+		must(t, m.MatMul(dst, a, nil))
+		var errors, bounds float64
+		for l := range rows {
+			for c := range cols {
+				var want float64
+				for k, e := range a.Row(0, 0, l) {
+					w := weights[c*inner+k].value()
+					want += float64(e) * w
+					bounds += w * w / 12 * 0.02 * 0.02 // scale of 32 normal numbers, about 2.1/127
+				}
+				errors += math.Pow(float64(dst.Row(0, 0, l)[c])-want, 2)
+			}
+		}
+		if got := math.Sqrt(errors / bounds); got > 1.2 || got < 0.4 {
+			t.Errorf("%v: errors are %.2f of what rounding inputs explains", typ, got)
+		}
+		must(t, m.Close())
+	}
+}
+
+// Plain halves become what PackMatrix makes of the same numbers.
+func TestBlocksOfHalves(t *testing.T) {
+	for typ, format := range map[BlockType]Format{BlockF16: F16, BlockBF16: BF16} {
+		const cols, inner = 37, 2*productInner + 9
+		w := tensor(random(t.Name()), normal, 1, 1, cols, inner)
+		var data []byte
+		for _, e := range w.Data {
+			h := f32.ToF16(e)
+			if typ == BlockBF16 {
+				h = f32.ToBF16(e)
+			}
+			data = binary.LittleEndian.AppendUint16(data, h)
+		}
+		want, err := PackMatrix(w, MatrixConfig{Format: format, Transposed: true})
+		must(t, err)
+		for _, pool := range []*Pool{nil, threeWorkers()} {
+			m, err := pool.PackBlocks(data, typ, cols, inner, MatrixConfig{})
+			must(t, err)
+			mustEqualFiles(t, typ.String(), matrixFileOf(t, m), matrixFileOf(t, want))
+			mustMultiplyAlike(t, typ.String(), m, want, 3)
+			must(t, m.Close())
+		}
+		must(t, want.Close())
+	}
+}
+
+// A row that is not finite is NaN, and no other is.
+func TestBlockProductsNotFinite(t *testing.T) {
+	for _, typ := range integerBlockTypes {
+		m, err := PackBlocks(fileOfBlocks(random("b"), typ, 20, 512), typ, 20, 512,
+			MatrixConfig{Integers: true})
+		must(t, err)
+		for _, bad := range []float32{nan32(), float32(math.Inf(1)), negInf} {
+			a, dst := tensor(random("inputs"), normal, 1, 1, 5, 512), zeros(1, 1, 5, 20)
+			a.Row(0, 0, 3)[290] = bad
+			must(t, m.MatMul(dst, a, nil))
+			for i, e := range dst.Data {
+				if (e != e) != (i/20 == 3) {
+					t.Fatalf("%v, %v in row 3: element %d of row %d is %v", typ, bad, i%20, i/20, e)
+				}
+			}
+		}
+		must(t, m.Close())
+	}
+}
+
+// Blocks take the memory of the file and at most 7 % more, where outputs fill panels.
+func TestBlocksMemoryUse(t *testing.T) {
+	for _, typ := range integerBlockTypes {
+		m, err := PackBlocks(make([]byte, 64*1024/typ.traits().inputs*typ.traits().bytes), typ, 64, 1024,
+			MatrixConfig{})
+		must(t, err)
+		file := 64 * 1024 / typ.traits().inputs * typ.traits().bytes
+		if got := m.MemoryUse(); got < file || float64(got) > 1.07*float64(file) {
+			t.Errorf("%v: MemoryUse is %d, the file has %d", typ, got, file)
+		}
+		if b, h, inputs, outputs := m.Dims(); b != 1 || h != 1 || inputs != 1024 || outputs != 64 {
+			t.Errorf("%v: Dims are %d, %d, %d, %d", typ, b, h, inputs, outputs)
+		}
+		must(t, m.Close())
+	}
+}
+
+func TestPackBlocksErrors(t *testing.T) {
+	fails := func(data int, typ BlockType, outputs, inputs int, c MatrixConfig, kind error,
+		text string) {
+		t.Helper()
+		m, err := PackBlocks(make([]byte, data), typ, outputs, inputs, c)
+		mustFail(t, typ.String(), err, kind, text)
+		if m != nil {
+			t.Errorf("there is a matrix beside the error")
+		}
+	}
+	none := MatrixConfig{}
+	fails(18, 0, 1, 32, none, ErrOption, "t is BlockType(0), want a block type, Q8_0 to BlockBF16")
+	fails(18, BlockBF16+1, 1, 32, none, ErrOption,
+		"t is BlockType(10), want a block type, Q8_0 to BlockBF16")
+	fails(18, Q4_0, 1, 32, MatrixConfig{Format: F16}, ErrOption,
+		"MatrixConfig.Format is F16, want it unset: t says it")
+	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption,
+		"MatrixConfig.Transposed is true, want it unset: blocks are rows of outputs")
+	fails(64, BlockF16, 1, 32, MatrixConfig{Integers: true}, ErrOption,
+		"MatrixConfig.Integers is true with BlockF16, want another block type")
+	fails(0, Q4_0, 0, 32, none, ErrShape, "outputs is 0, want 1 to 268435456")
+	fails(0, Q4_0, 1, 0, none, ErrShape,
+		"inputs is 0, want a multiple of 32 for Q4_0, at most 268435456")
+	fails(36, Q4_0, 1, 48, none, ErrShape,
+		"inputs is 48, want a multiple of 32 for Q4_0, at most 268435456")
+	fails(144, Q4_K, 1, 128, none, ErrShape,
+		"inputs is 128, want a multiple of 256 for Q4_K, at most 268435456")
+	fails(0, Q4_0, maxLength, maxLength, none, ErrShape, fmt.Sprintf(
+		"the matrix is 268435456×268435456, want at most %d elements", maxElements))
+	fails(17, Q4_0, 1, 32, none, ErrLength, "len(data) is 17, want 18 for 1×32 weights of Q4_0")
+	fails(19, Q4_0, 1, 32, none, ErrLength, "len(data) is 19, want 18 for 1×32 weights of Q4_0")
+}
+
+// Scales that are not finite are refused, the first one by name, however the matrix is packed.
+func TestPackBlocksRefusesScales(t *testing.T) {
+	shareSmallCalls(t)
+	for _, typ := range integerBlockTypes {
+		of := typ.traits()
+		const outputs = 40
+		inputs := 3 * of.inputs
+		good := fileOfBlocks(random("scales"), typ, outputs, inputs)
+		set := func(data []byte, block, at int, scale uint16) {
+			data = data[block*of.bytes+at:]
+			if typ == MXFP4 {
+				data[0] = byte(253 + scale%3)
+				return
+			}
+			binary.LittleEndian.PutUint16(data, scale)
+		}
+		places := scaleBytes(typ)
+		if typ == MXFP4 {
+			places = []int{0}
+		}
+		for _, at := range places {
+			for _, scale := range []uint16{0x7c00, 0xfc00, 0x7e01, 0xffff} {
+				data := bytes.Clone(good)
+				set(data, 3*17+1, at, scale)
+				set(data, 3*38+2, at, scale)
+				text := fmt.Sprintf("data has a scale that is not finite in block 1 of output 17, of %v", typ)
+				for _, pool := range []*Pool{nil, threeWorkers()} {
+					_, err := pool.PackBlocks(data, typ, outputs, inputs, MatrixConfig{})
+					mustFail(t, typ.String(), err, ErrOption, text)
+				}
+			}
+		}
+	}
+}
+
+// A matrix of blocks that was written and read is the same, and multiplies alike.
+func TestBlockFiles(t *testing.T) {
+	for _, typ := range integerBlockTypes {
+		for _, integers := range []bool{false, true} {
+			want, err := PackBlocks(fileOfBlocks(random("file"), typ, 37, 1536), typ, 37, 1536,
+				MatrixConfig{Integers: integers})
+			must(t, err)
+			file := matrixFileOf(t, want)
+			for _, e := range matrixReaders {
+				m, err := e.read(t, file)
+				must(t, err)
+				what := fmt.Sprint(typ, integers, e.name)
+				mustEqualMatrices(t, what, m, want)
+				mustEqualFiles(t, what, matrixFileOf(t, m), file)
+				mustMultiplyAlike(t, what, m, want, 2)
+				must(t, m.Close())
+			}
+			must(t, want.Close())
+		}
+	}
+}
+
+// What Save cannot have written is refused, and the fault is named.
+func TestBlockFilesAreChecked(t *testing.T) {
+	for _, typ := range integerBlockTypes {
+		m, err := PackBlocks(fileOfBlocks(random("file"), typ, 17, 256), typ, 17, 256, MatrixConfig{})
+		must(t, err)
+		spoil := func(what, text string, change func(data []byte)) {
+			t.Helper()
+			before := bytes.Clone(m.data)
+			change(m.data)
+			_, err := LoadMatrix(bytes.NewReader(matrixFileOf(t, m)))
+			mustFail(t, fmt.Sprint(typ, " ", what), err, ErrFormat, text)
+			copy(m.data, before)
+		}
+		spoil("an output too many", "elements: a byte is of no block", func(x []byte) { x[len(x)-1] = 1 })
+		switch typ {
+		case Q8_0, Q6_K:
+			spoil("a scale of more bits", "elements: a byte is of no block", func(x []byte) { x[0] |= 1 })
+			spoil("an infinite scale", "elements: a block has a scale that is not finite",
+				func(x []byte) { copy(x, []byte{0, 0, 0x80, 0x7f}) })
+		case MXFP4:
+			spoil("a scale of more bits", "elements: a byte is of no block", func(x []byte) { x[0] |= 1 })
+		case Q4_K, Q5_K:
+			spoil("a scale of 7 bits", "elements: a byte is of no block",
+				func(x []byte) { x[4*panel] |= 64 })
+			spoil("NaN", "elements: a block has a scale that is not finite", func(x []byte) { x[1] = 0x7f })
+		default:
+			spoil("NaN", "elements: a block has a scale that is not finite", func(x []byte) { x[1] = 0x7f })
+		}
+		header := func(what, text string, h fileHeader) {
+			t.Helper()
+			_, err := h.blockMatrix()
+			mustFail(t, what, err, ErrFormat, text)
+		}
+		f := m.fileFormat()
+		header("heads", fmt.Sprintf("the file has 1 batch entries and 2 heads of %v, want 1", typ),
+			fileHeader{f, f, false, 1, 2, 256, 17, 0, 0})
+		header("inputs", fmt.Sprintf("the file's number of inputs is 257, want a multiple of %d "+
+			"for %v", typ.traits().inputs, typ),
+			fileHeader{f, f, false, 1, 1, 257, 17, 0, 0})
+		must(t, m.Close())
+	}
+	const f = firstBlockFormat + 1
+	h := fileHeader{f, f, false, 1, 1, maxLength, maxLength, 0, 0}
+	_, err := h.blockMatrix()
+	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf(
+		"the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
+}
+
+// Every byte pattern of a block comes back from a packed block, and decodes as ggml decodes it.
+func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
+	of := typ.traits()
+	packed, again := make([]byte, of.packed), make([]byte, of.bytes)
+	if !packBlock(typ, packed, output, block) {
+		return
+	}
+	if fileBlock(typ, again, packed, output); !bytes.Equal(again, block) {
+		t.Fatalf("%v: block %x came back as %x", typ, block, again)
+	}
+	for c := range output { // of the scales of these 0 is none in MXFP4
+		packBlock(typ, packed, c, block)
+	}
+	if fault := faultOfBlock(typ, packed, output+1); fault != "" {
+		t.Fatalf("%v: block %x: %s", typ, block, fault)
+	}
+	floats := make([]float32, of.inputs*panel)
+	decodeBlocks(typ, floats, packed, of.inputs/blockInputs, new(blockMemory))
+	for i, e := range blockPartsOf(typ, block) {
+		if got := floats[i*panel+output]; got != float32(e.value()) {
+			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.value())
+		}
+	}
+}
+
+func TestBlocksComeBack(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		for _, typ := range integerBlockTypes {
+			block := make([]byte, typ.traits().bytes)
+			for range budget(2000) {
+				for i := range block {
+					block[i] = byte(r.Uint32())
+				}
+				checkBlock(t, typ, block, r.IntN(panel))
+			}
+			for e := range 256 {
+				for i := range block {
+					block[i] = byte(e)
+				}
+				checkBlock(t, typ, block, 0)
+			}
+		}
+	})
+}
+
+func FuzzBlocks(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte, which, output uint8) {
+		typ := integerBlockTypes[int(which)%len(integerBlockTypes)]
+		block := make([]byte, typ.traits().bytes)
+		copy(block, data)
+		checkBlock(t, typ, block, int(output)%panel)
+	})
+}
+
+func TestBlockTypeNames(t *testing.T) {
+	for typ, want := range map[BlockType]string{Q8_0: "Q8_0", IQ4_NL: "IQ4_NL", Q6_K: "Q6_K",
+		MXFP4: "MXFP4", BlockBF16: "BlockBF16", 0: "BlockType(0)", -1: "BlockType(-1)",
+		100: "BlockType(100)"} {
+		if got := typ.String(); got != want {
+			t.Errorf("BlockType %d is %q, want %q", int(typ), got, want)
+		}
+	}
+}

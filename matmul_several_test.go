@@ -1,0 +1,133 @@
+package attn
+
+import (
+	"fmt"
+	"testing"
+)
+
+// severalMatrices are matrices of every format and some block types for the same inputs.
+func severalMatrices(t testing.TB, inputs int) (ms []*Matrix) {
+	r := random("several")
+	add := func(m *Matrix, err error) {
+		t.Helper()
+		must(t, err)
+		ms = append(ms, m)
+	}
+	for i, typ := range matrixTypes {
+		add(PackMatrix(tensor(r, normal, 1, 1, inputs, 30+7*i), MatrixConfig{Format: typ}))
+	}
+	add(PackMatrix(tensor(r, normal, 1, 1, inputs, 50), MatrixConfig{Format: I8, Integers: true}))
+	for i, typ := range []BlockType{Q4_K, Q6_K, Q8_0} {
+		add(PackBlocks(fileOfBlocks(r, typ, 17+16*i, inputs), typ, 17+16*i, inputs,
+			MatrixConfig{Integers: i != 1}))
+	}
+	return ms
+}
+
+// Products of one input by several matrices are those by each of them.
+func TestMulMatrices(t *testing.T) {
+	shareSmallCalls(t)
+	const inputs = 512
+	ms := severalMatrices(t, inputs)
+	r := random(t.Name())
+	forEach(t, func(t *testing.T) {
+		for _, rows := range []int{1, 3, productRows + 5} {
+			for _, first := range []int{0, 3} { // with and without what needs nothing
+				some := ms[first:]
+				a := tensor(r, normal, 2, 1, rows, inputs)
+				dsts, want := make([]Tensor, len(some)), make([]Tensor, len(some))
+				var biases [][]float32
+				for i, m := range some {
+					dsts[i], want[i] = zeros(2, 1, rows, m.cols), zeros(2, 1, rows, m.cols)
+					bias := tensor(r, normal, 1, 1, 1, m.cols).Data
+					if i%3 == 2 {
+						bias = nil
+					}
+					biases = append(biases, bias)
+					must(t, m.MatMul(want[i], a, bias))
+				}
+				for name, pool := range map[string]*Pool{"alone": nil, "pool": threeWorkers()} {
+					must(t, pool.MulMatrices(dsts, a, some, biases))
+					for i, m := range some {
+						mustEqualBits(t, fmt.Sprint(name, rows, m.name), dsts[i].Data, want[i].Data)
+					}
+				}
+				must(t, some[1].MatMul(want[1], a, nil))
+				must(t, threeWorkers().MulMatrices(dsts[1:2], a, some[1:2], nil))
+				mustEqualBits(t, "without biases", dsts[1].Data, want[1].Data)
+			}
+		}
+	})
+	must(t, MulMatrices(nil, Tensor{}, nil, nil))
+	must(t, threeWorkers().MulMatrices(nil, Tensor{}, nil, nil))
+}
+
+// Rows that do not fit go in several parts.
+func TestMulMatricesInParts(t *testing.T) {
+	ms := severalMatrices(t, 256)[3:]
+	a := tensor(random("a"), normal, 1, 2, 7, 256)
+	inputs := preparation{a: a}
+	for _, m := range ms {
+		inputs.add(m)
+	}
+	want, got := make([]Tensor, len(ms)), make([]Tensor, len(ms))
+	for i, m := range ms {
+		want[i], got[i] = zeros(1, 2, 7, m.cols), zeros(1, 2, 7, m.cols)
+		must(t, m.MatMul(want[i], a, nil))
+	}
+	w := new(scratch)
+	for x, ok := inputs.next(w, 3); ok; x, ok = x.next(w, 3) {
+		x.run()
+		for i, m := range ms {
+			projection{dst: got[i], a: a, m: m}.multiplyAll(&x)
+		}
+	}
+	for i := range ms {
+		mustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
+	}
+}
+
+func TestMulMatricesErrors(t *testing.T) {
+	m, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{})
+	must(t, err)
+	closed, err := PackMatrix(zeros(1, 1, 4, 5), MatrixConfig{})
+	must(t, err)
+	must(t, closed.Close())
+	a := zeros(1, 1, 2, 4)
+	memory := nans(40)
+	x, y := BHLD(memory[:10], 1, 1, 2, 5), BHLD(memory[10:20], 1, 1, 2, 5)
+	between := BHLD(memory[5:15], 1, 1, 2, 5)
+	two := []*Matrix{m, m}
+	pool := threeWorkers()
+	for _, c := range []struct {
+		dsts   []Tensor
+		ms     []*Matrix
+		biases [][]float32
+		kind   error
+		text   string
+	}{
+		{[]Tensor{x}, two, nil, ErrLength, "len(dsts) is 1, want 2 as there are matrices"},
+		{[]Tensor{x, y}, two, [][]float32{nil}, ErrLength,
+			"len(biases) is 1, want 0 or 2 as there are matrices"},
+		{[]Tensor{x, y}, two, [][]float32{nil, memory[30:34]}, ErrLength,
+			"len(bias) is 4, want 5 (dsts[1] and ms[1])"},
+		{[]Tensor{x, zeros(1, 1, 2, 6)}, two, nil, ErrShape,
+			"dst is [1 1 2 6], want [1 1 2 5] (dsts[1] and ms[1])"},
+		{[]Tensor{x, y}, []*Matrix{m, closed}, nil, ErrClosed,
+			"the matrix was closed, or is not from PackMatrix (dsts[1] and ms[1])"},
+		{[]Tensor{x, between}, two, nil, ErrOverlap, "dsts[0] overlaps dsts[1], want separate memory"},
+		{[]Tensor{x, y}, two, [][]float32{nil, memory[5:10]}, ErrOverlap,
+			"dsts[0] overlaps biases[1], want separate memory"},
+	} {
+		mustFail(t, "MulMatrices", MulMatrices(c.dsts, a, c.ms, c.biases), c.kind, c.text)
+		mustFail(t, "Pool.MulMatrices", pool.MulMatrices(c.dsts, a, c.ms, c.biases), c.kind, c.text)
+	}
+	mustBeUntouched(t, BHLD(memory, 1, 1, 1, 40))
+	ended := NewPool(2)
+	must(t, ended.Close())
+	mustFail(t, "closed", ended.MulMatrices([]Tensor{x}, a, two[:1], nil), ErrClosed)
+	_, err = ended.PackBlocks(make([]byte, 18), Q4_0, 1, 32, MatrixConfig{})
+	mustFail(t, "closed", err, ErrClosed)
+	_, err = pool.PackBlocks(make([]byte, 17), Q4_0, 1, 32, MatrixConfig{})
+	mustFail(t, "PackBlocks", err, ErrLength)
+}
