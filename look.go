@@ -245,8 +245,8 @@ func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	return false
 }
 
-// rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all who do go from
-// kernel to kernel. Then these are found run by run, and not written down row by row.
+// rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all that do go
+// from kernel to kernel. Then these are found run by run, and not written down row by row.
 func (w *scratch) rowsInRuns(p *plan, c *chunk, b *part) bool {
 	alike := p.group == 1 || p.blocked.SH == 0
 	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&

@@ -72,8 +72,8 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 }
 
 // prefetchPairs puts what is looked at next in front of the queue: the bias of the tile, or of the
-// next one if that was looked at, which is much memory, or if there is none, the tile's mask for the
-// next block.
+// next one if that was looked at, which is much memory. If there is none, it is the tile's mask for
+// the next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	row, first := c.row+t.row, b.first+Block
 	switch {

@@ -134,8 +134,8 @@ func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32
 	}
 }
 
-// seeBias is addBias of some rows, every step-th one, whose biases are looked at, too: a few rows at
-// a time, which the L1 cache holds.
+// seeBias is addBias of some rows, every step-th one, whose biases are looked at, too: a few rows
+// at a time, which the L1 cache holds.
 func (w *scratch) seeBias(b *part, t *tile, s, bias []float32, seen []uint64, rows, step,
 	stride int, u float32) {
 	const few = 8
