@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -174,17 +175,18 @@ func BenchmarkInt8(b *testing.B) {
 
 // BenchmarkBlocks compares products by matrices of blocks, in integers, with those by a matrix of
 // float32, in turns; with each implementation of this machine that has kernels.
-func BenchmarkBlocks(b *testing.B) {
+func BenchmarkBlocks(b *testing.B) { benchmarkBlocks(b, MatrixConfig{Integers: true}) }
+
+// BenchmarkBlocksInFloat32 is that without Integers.
+func BenchmarkBlocksInFloat32(b *testing.B) { benchmarkBlocks(b, MatrixConfig{}) }
+
+func benchmarkBlocks(b *testing.B, c MatrixConfig) {
 	const n = 4096
 	r := random(b.Name())
 	floats, err := PackMatrix(tensor(r, normal, 1, 1, n, n), MatrixConfig{Transposed: true})
 	must(b, err)
 	for _, typ := range integerBlockTypes {
-		data := fileOfBlocks(r, typ, n, n)
-		for at := 0; typ == MXFP4 && at < len(data); at += typ.traits().bytes {
-			data[at] = 120 // products with subnormal scales, which tests have, take longer
-		}
-		m, err := PackBlocks(data, typ, n, n, MatrixConfig{Integers: true})
+		m, err := PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n, c)
 		must(b, err)
 		for _, isa := range implementations()[:len(implementations())-1] {
 			for _, rows := range []int{1, 4, 128, 512} {
@@ -198,6 +200,16 @@ func BenchmarkBlocks(b *testing.B) {
 		}
 		must(b, m.Close())
 	}
+	must(b, floats.Close())
+}
+
+// ordinaryBlocks is fileOfBlocks whose scales are not subnormal, with which products take longer.
+func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
+	data := fileOfBlocks(r, typ, outputs, inputs)
+	for at := 0; typ == MXFP4 && at < len(data); at += typ.traits().bytes {
+		data[at] = 120
+	}
+	return data
 }
 
 // BenchmarkPackBlocks is the rate at which bytes of a file are packed, by two workers.

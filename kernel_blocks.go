@@ -70,12 +70,6 @@ func sumBlocks(dst []blockRow, scales []float32) {
 	sumBlocksStep(&dst[0], &scales[0], len(dst))
 }
 
-// decodeBlocks is decodeBlocksGeneric.
-func decodeBlocks(t BlockType, dst []float32, packed []byte, first, n int) {
-	operand.Writes(dst, n*blockInputs*panel)
-	decodeBlocksGeneric(t, dst, packed, first, n)
-}
-
 // Kernels multiply by unpacked blocks: bytes in groups of four inputs, followed by scales.
 
 // blockUnpacked is the bytes of blockInputs of 16 outputs, unpacked.

@@ -2,6 +2,8 @@
 
 package attn
 
+import "unsafe"
+
 // Levels as kernels take them: for VNNI with 128 added, for AVX2 with so little that products fit
 // in 16 bits, or with their sign (gen/blocks_avx2.go).
 var (
@@ -11,6 +13,12 @@ var (
 	bytesQ4A2  = biased(8, levelsQ4)
 	bytesIQA2  = biased(0, levelsIQ4)
 	bytesMXFA2 = biased(16, levelsMXFP)
+)
+
+// Levels with their sign, for weights as float32.
+var (
+	signedQ4   = biased(0, levelsQ4)
+	signedMXFP = biased(0, levelsMXFP)
 )
 
 // biased is levels with a number added.
@@ -67,6 +75,39 @@ func unpackBlocksAVX2(t BlockType, dst, packed *byte, n int) {
 		unpackQ5KSIMD(dst, packed, n)
 	case Q6_K:
 		unpackQ6KSIMD(dst, packed, n)
+	}
+}
+
+// decodingKernels reports whether there are kernels for weights as float32.
+func decodingKernels() bool { return tuned.ISA.Integers() }
+
+// unpackSigned unpacks n blocks of a panel into bytes with sign.
+func unpackSigned(t BlockType, dst, packed *byte, n int) {
+	switch t {
+	case Q4_0:
+		unpackNibblesF16SIMD(dst, packed, &signedQ4[0], n)
+	case MXFP4:
+		unpackNibblesBF16SIMD(dst, packed, &signedMXFP[0], n)
+	case Q6_K:
+		unpackQ6KSIMD(dst, packed, n)
+		for i := range n * Q6_K.traits().inputs / blockInputs {
+			to := unsafe.Add(unsafe.Pointer(dst), i*unpackedMost)
+			lessSixBits((*[blockUnpacked / 8]uint64)(to))
+		}
+	default:
+		unpackBlocksAVX2(t, dst, packed, n)
+	}
+}
+
+// lessSixBits takes 32 off bytes of six bits, of which none then takes from the next one.
+func lessSixBits(x *[blockUnpacked / 8]uint64) {
+	const each = 0x0101010101010101
+	for i := 0; i < len(x); i += 4 {
+		y := (*[4]uint64)(x[i:])
+		y[0] = (y[0] | 0x80*each) - 32*each ^ 0x80*each
+		y[1] = (y[1] | 0x80*each) - 32*each ^ 0x80*each
+		y[2] = (y[2] | 0x80*each) - 32*each ^ 0x80*each
+		y[3] = (y[3] | 0x80*each) - 32*each ^ 0x80*each
 	}
 }
 

@@ -18,6 +18,12 @@ var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 // blockKernels reports whether there are kernels of products by blocks.
 func blockKernels() bool { return tuned.ISA.SIMD() && tuned.DotProduct }
 
+// decodingKernels reports whether there are kernels for weights as float32.
+func decodingKernels() bool { return tuned.ISA.SIMD() }
+
+// unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
+func unpackSigned(t BlockType, dst, packed *byte, n int) { unpackBlocksStep(t, dst, packed, n) }
+
 func sumBlocksStep(rows *blockRow, scales *float32, n int) {
 	sumBlocksGeneric(unsafe.Slice(rows, n), unsafe.Slice(scales, n))
 }

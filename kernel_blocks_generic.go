@@ -83,18 +83,19 @@ func unpackWeight(t BlockType, packed []byte, block, output, i int) int8 {
 	return nibble(at(blockWords, block/4*16+block%2*8+group), block%4 >= 2) | int8(upper<<4) - 32
 }
 
-// decodeBlocksGeneric makes dst the weights of some blockInputs from a number on, of a panel of
-// outputs: that of input k and output c is at k·panel + c.
-func decodeBlocksGeneric(t BlockType, dst []float32, packed []byte, first, n int) {
+// decodeBlocksGeneric makes dst the weights of the first n blockInputs of a panel of outputs: that
+// of input k and output c is at k·panel + c. Products are exact; this order is that of ggml's
+// dequantize_row functions, with which zeros have the same signs.
+func decodeBlocksGeneric(t BlockType, dst []float32, packed []byte, n int) {
 	var x blockWeights
 	per, size := t.traits().inputs/blockInputs, t.traits().packed
 	for c := range panel {
 		for k := range n {
-			unpackBlockGeneric(t, &x, packed[(first+k)/per*size:], (first+k)%per, c)
+			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
 			less := float32(x.dmin * float32(x.min))
 			for i, e := range x.n {
-				scaled := float32(x.scales[2*i/blockInputs] * int32(e))
-				dst[(k*blockInputs+i)*panel+c] = float32(x.d*scaled) - less
+				scale := float32(x.d * float32(x.scales[2*i/blockInputs]))
+				dst[(k*blockInputs+i)*panel+c] = float32(scale*float32(e)) - less
 			}
 		}
 	}

@@ -6,9 +6,13 @@ package attn
 
 func blockKernels() bool { return false }
 
+func decodingKernels() bool { return false }
+
 func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(unreachable) }
 
 func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
+
+func unpackSigned(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
 
 func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
 	aStride int, overwrite bool) {

@@ -10,6 +10,9 @@ var blockKernelTests = []kernelTest{
 	{"multiplyBlocks", []dim{size("rows", 1, 30, 200), size("blocks", 1, 5, 40),
 		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
 		func(c *trial, n []int) { c.multiplyBlocks(integerBlockTypes[n[2]], n[0], n[1]) }},
+	{"decodeBlocks", []dim{size("blocks", 1, 20, 80),
+		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
+		func(c *trial, n []int) { c.decodeBlocks(integerBlockTypes[n[1]], n[0]) }},
 	{"sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) { c.sumBlocks(n[0]) }},
 }
 
@@ -51,6 +54,16 @@ func (c *trial) multiplyBlocks(t BlockType, rows, n int) {
 	}
 }
 
+// decodeBlocks takes blocks of any bits, whose scales may be no numbers.
+func (c *trial) decodeBlocks(t BlockType, n int) {
+	of := t.traits()
+	packed := c.typedInput(I8, n*of.packed)
+	got, want := c.output(n * of.inputs * panel)
+	n *= of.inputs / blockInputs
+	decodeBlocks(t, got, packed, n, new(blockMemory))
+	decodeBlocksGeneric(t, want, packed, n)
+}
+
 func (c *trial) sumBlocks(n int) {
 	dst, _ := c.blockRows(n)
 	want := append([]blockRow(nil), dst...)
@@ -81,6 +94,7 @@ func TestBlockKernelsEqualGeneric(t *testing.T) {
 }
 
 func FuzzMultiplyBlocks(f *testing.F) { fuzzKernel(f, "multiplyBlocks") }
+func FuzzDecodeBlocks(f *testing.F)   { fuzzKernel(f, "decodeBlocks") }
 func FuzzSumBlocks(f *testing.F)      { fuzzKernel(f, "sumBlocks") }
 
 // Integers at their bounds: no sum of a kernel overflows.

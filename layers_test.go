@@ -26,7 +26,7 @@ var layerTable = []layers.Layer{
 	{Name: "kernels", Files: `kernel kernel_layout kernel_generic
 		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
 		kernel_blocks kernel_blocks_generic kernel_blocks_amd64 kernel_blocks_arm64
-		kernel_blocks_noasm
+		kernel_blocks_noasm kernel_blocks_floats
 		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs
 		kernel_noasm kernel_noavx`},
 	{Name: "types", Files: "view options format block_type errors"},

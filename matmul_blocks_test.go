@@ -521,7 +521,7 @@ func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
 		t.Fatalf("%v: block %x: %s", typ, block, fault)
 	}
 	floats := make([]float32, of.inputs*panel)
-	decodeBlocks(typ, floats, packed, 0, of.inputs/blockInputs)
+	decodeBlocks(typ, floats, packed, of.inputs/blockInputs, new(blockMemory))
 	for i, e := range blockPartsOf(typ, block) {
 		if got := floats[i*panel+output]; got != float32(e.value()) {
 			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.value())
@@ -530,22 +530,24 @@ func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
 }
 
 func TestBlocksComeBack(t *testing.T) {
-	r := random(t.Name())
-	for _, typ := range integerBlockTypes {
-		block := make([]byte, typ.traits().bytes)
-		for range budget(2000) {
-			for i := range block {
-				block[i] = byte(r.Uint32())
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		for _, typ := range integerBlockTypes {
+			block := make([]byte, typ.traits().bytes)
+			for range budget(2000) {
+				for i := range block {
+					block[i] = byte(r.Uint32())
+				}
+				checkBlock(t, typ, block, r.IntN(panel))
 			}
-			checkBlock(t, typ, block, r.IntN(panel))
-		}
-		for e := range 256 {
-			for i := range block {
-				block[i] = byte(e)
+			for e := range 256 {
+				for i := range block {
+					block[i] = byte(e)
+				}
+				checkBlock(t, typ, block, 0)
 			}
-			checkBlock(t, typ, block, 0)
 		}
-	}
+	})
 }
 
 func FuzzBlocks(f *testing.F) {

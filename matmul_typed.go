@@ -186,15 +186,15 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
-	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
+	a, of := p.a.Data[p.a.offset(u.b, u.h, u.row):], p.m.blocks.traits()
 	for k := 0; k < p.m.inner; k += productInner {
 		steps := min(productInner, p.m.inner-k)
 		for c := 0; c < u.cols; c += widenedCols {
 			layout := packedLayout(steps, min(widenedCols, u.cols-c))
 			layout.overwrite = k == 0
 			for x := 0; x < layout.cols; x += panel {
-				decodeBlocks(p.m.blocks, w.k[x*steps:], p.m.blockData((u.first+c+x)/panel, 1),
-					k/blockInputs, steps/blockInputs)
+				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.inputs*of.packed:]
+				decodeBlocks(p.m.blocks, w.k[x*steps:], packed, steps/blockInputs, w.blockMemory())
 			}
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}

@@ -117,7 +117,7 @@ func TestAnnouncement(t *testing.T) {
 	m := measurement{effort: effortOf(defaultTime), match: regexp.MustCompile(""), threads: 2,
 		stderr: &text, vectors: limits.For(attn.Implementation())}
 	m.announce("x")
-	line := regexp.MustCompile(`^x: 65 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
+	line := regexp.MustCompile(`^x: 95 cases take about \d+m?\d*s, or \d+m?\d*s on a machine that is ` +
 		`busy\n$`)
 	if !line.MatchString(text.String()) {
 		t.Errorf("it says %q", text.String())
@@ -152,13 +152,16 @@ func TestRounds(t *testing.T) {
 	defer with.release()
 	var trials []*trial
 	for _, threads := range []int{1, 2} {
-		for _, way := range []struct{ cached, integers bool }{{}, {cached: true}, {integers: true}} {
-			s := shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
-			if !way.cached {
-				s.lq = 2
+		for _, way := range []benchCase{{}, {cached: true}, {integers: true}, {matrix: attn.Q4_0}} {
+			c := way
+			c.Name, c.Bench, c.shape = "c", "c", shape{b: 1, h: 2, kvh: 1, lq: 1, lk: 100, d: 8}
+			switch {
+			case c.matrix != 0:
+				c.h, c.d = 1, 32
+			case !c.cached:
+				c.lq = 2
 			}
-			one, err := with.trial(benchCase{Name: "c", Bench: "c", cached: way.cached,
-				integers: way.integers, shape: s}, threads)
+			one, err := with.trial(c, threads)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,12 +180,15 @@ func TestRounds(t *testing.T) {
 		switch {
 		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.Percent <= 0:
 			t.Errorf("%+v", r)
-		case one.c.cached && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
-			r.Quiet != r.Repetitions || !strings.HasPrefix(r.Benchmark, "BenchmarkCache/")):
+		case one.c.memory() && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
+			r.Quiet != r.Repetitions):
 			t.Errorf("memory: %+v", r)
+		case one.c.cached != strings.HasPrefix(r.Benchmark, "BenchmarkCache/"),
+			one.c.matrix != 0 != strings.HasPrefix(r.Benchmark, "BenchmarkMatrix/"):
+			t.Errorf("the name: %+v", r)
 		case one.c.integers && (r.Unit != "GOP/s" || r.LimitOf != "INT8" || r.AtItsClock <= 0):
 			t.Errorf("integers: %+v", r)
-		case !one.c.cached && !one.c.integers && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
+		case !one.c.memory() && !one.c.integers && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
 			t.Errorf("multiply-adds: %+v", r)
 		}
 	}
@@ -291,6 +297,7 @@ func TestMeasureReportsErrors(t *testing.T) {
 	for name, c := range map[string]benchCase{
 		"no keys in a cache": {cached: true, shape: shape{b: 1, h: 1, kvh: 1, lq: 1, d: 8}},
 		"heads":              {shape: shape{b: 1, h: 3, kvh: 2, lq: 1, lk: 1, d: 8}},
+		"inputs":             {matrix: attn.Q8_0, shape: shape{b: 1, h: 1, lq: 1, lk: 1, d: 8}},
 	} {
 		for _, threads := range []int{1, 2} {
 			if _, err := with.trial(c, threads); err == nil {
@@ -377,7 +384,18 @@ func TestWork(t *testing.T) {
 			"decode_gqa, i8+i4, integers": 25 << 18,
 			"bert, integers":              402653184,
 			"decode, integers":            33 << 20, "decode_gqa, integers": 33 << 18,
+			"matrix q8_0, 1 row": 18 << 20, "matrix q4_0, 1 row": 9 << 20, "matrix q4_K, 1 row": 37 << 18,
+			"matrix q5_K, 1 row": 45 << 18, "matrix q6_K, 1 row": 53 << 18,
+			"matrix q8_0, 4 rows": 18 << 20, "matrix q4_0, 4 rows": 9 << 20,
+			"matrix q4_K, 4 rows": 37 << 18, "matrix q5_K, 4 rows": 45 << 18,
+			"matrix q6_K, 4 rows": 53 << 18,
 		}[c.Name]
+		switch {
+		case strings.HasPrefix(c.Name, "matrix ") && strings.HasSuffix(c.Name, ", 128 rows"):
+			want = 1 << 32
+		case strings.HasPrefix(c.Name, "matrix ") && strings.HasSuffix(c.Name, ", 512 rows"):
+			want = 1 << 34
+		}
 		if c.work() != want {
 			t.Errorf("%s: %g, want %g", c.Name, c.work(), want)
 		}
@@ -411,6 +429,44 @@ func TestWorkIsTheCachesMemory(t *testing.T) {
 	}
 }
 
+// One row reads the memory that the matrix has, and few rows, too.
+func TestWorkIsTheMatrixsMemory(t *testing.T) {
+	with := newEquipment(1)
+	defer with.release()
+	names := map[string]bool{}
+	for _, c := range matrixCases() {
+		if names[c.Bench] || names[c.Name] {
+			t.Errorf("%s or %s is the name of two cases", c.Name, c.Bench)
+		}
+		names[c.Bench], names[c.Name] = true, true
+		if !c.memory() {
+			continue
+		}
+		c.lk, c.d = 64, 256
+		m, err := with.matrixOf(matrix{c.matrix, c.lk, c.d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := c.work(), float64(m.MemoryUse()); got != want {
+			t.Errorf("%s: %g bytes of work, the matrix has %g", c.Name, got, want)
+		}
+	}
+	if len(names) != 2*5*4 {
+		t.Errorf("there are %d cases, want 5 types by 4 numbers of rows", len(names)/2)
+	}
+}
+
+// On several threads one row and 128 are measured, and everything else that is worth sharing.
+func TestSharedCases(t *testing.T) {
+	for name, want := range map[string]bool{"tiny": false, "bert": true, "matrix q4_K, 1 row": true,
+		"matrix q4_K, 4 rows": false, "matrix q4_K, 128 rows": true, "matrix q4_K, 512 rows": false} {
+		i := slices.IndexFunc(benchCases, func(c benchCase) bool { return c.Name == name })
+		if i < 0 || benchCases[i].shared() != want {
+			t.Errorf("%s is case %d, want one that is shared: %v", name, i, want)
+		}
+	}
+}
+
 // The table has all, in 100 columns.
 func TestTable(t *testing.T) {
 	read := map[string]float64{"L1": 1234.5, "L2": 1087.6, "L3": 1000, "DRAM": 100,
@@ -430,7 +486,7 @@ func TestTable(t *testing.T) {
 	b.table(&out)
 	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA  1234.5", "100.0 %",
 		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 % busy",
-		"- mla: H128 KV1 Lk8192 D576/512"} {
+		"- mla: H128 KV1 Lk8192 D576/512", "| matrix q4_K, 1 row ", "- matrix q8_0: K4096 N4096"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -8,8 +8,9 @@ import (
 
 // equipment is what cases share: inputs of the same shape, which are large, and the workers.
 type equipment struct {
-	pool   *attn.Pool // nil for one thread
-	inputs map[shape]*inputs
+	pool     *attn.Pool // nil for one thread
+	inputs   map[shape]*inputs
+	matrices map[matrix]*attn.Matrix
 }
 
 // inputs of one shape.
@@ -19,7 +20,7 @@ type inputs struct {
 }
 
 func newEquipment(threads int) *equipment {
-	e := &equipment{inputs: map[shape]*inputs{}}
+	e := &equipment{inputs: map[shape]*inputs{}, matrices: map[matrix]*attn.Matrix{}}
 	if threads > 1 {
 		e.pool = attn.NewPool(threads)
 	}
@@ -49,6 +50,9 @@ func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
 // prepare returns the call to measure and where it writes.
 func (e *equipment) prepare(c *benchCase, threads int) (call func() error, dst attn.Tensor,
 	err error) {
+	if c.matrix != 0 {
+		return e.prepareMatrix(c, threads)
+	}
 	in := e.inputsOf(c.shape)
 	dst = attn.BHLD(make([]float32, c.b*c.h*c.lq*c.valueDim()), c.b, c.h, c.lq, c.valueDim())
 	opt := &attn.Options{Integers: c.integers}
@@ -77,16 +81,21 @@ func (e *equipment) inputsOf(s shape) *inputs {
 	if e.inputs[s] == nil {
 		random := rand.New(rand.NewPCG(1, 2))
 		input := func(h, l int) attn.Tensor {
-			x := make([]float32, s.b*h*l*s.d)
-			for i := range x {
-				x[i] = float32(random.NormFloat64())
-			}
-			return attn.BHLD(x, s.b, h, l, s.d)
+			return attn.BHLD(normals(random, s.b*h*l*s.d), s.b, h, l, s.d)
 		}
 		e.inputs[s] = &inputs{q: input(s.h, s.lq), k: input(s.kvh, s.lk), v: input(s.kvh, s.lk),
 			caches: map[formats]*attn.Cache{}}
 	}
 	return e.inputs[s]
+}
+
+// normals are n normal numbers.
+func normals(random *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(random.NormFloat64())
+	}
+	return x
 }
 
 // fill appends the keys and values to a cache of a type.

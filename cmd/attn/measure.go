@@ -21,8 +21,9 @@ type benchCase struct {
 	cached bool // keys and values in a Cache
 	causal bool
 	shape
-	kind     formats // of the Cache
-	integers bool    // products are of integers
+	kind     formats        // of the Cache
+	integers bool           // products are of integers
+	matrix   attn.BlockType // where lq rows of d inputs are multiplied by a matrix of lk outputs; or 0
 }
 
 // shape is the sizes of a case. If dv is not 0, values are the first dv channels of keys, in a
@@ -37,56 +38,56 @@ func (s *shape) valueDim() int {
 	return s.d
 }
 
-var benchCases = withIntegers([]benchCase{
+var benchCases = append(withIntegers([]benchCase{
 	{"prefill_d64", "prefill/d=64/causal=false", "B1 H8 L1024 D64", false, false,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d64_causal", "prefill/d=64/causal=true", "B1 H8 L1024 D64", false, true,
-		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 8, 8, 1024, 1024, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d128", "prefill/d=128/causal=false", "B1 H8 L2048 D128", false, false,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"prefill_d128_causal", "prefill/d=128/causal=true", "B1 H8 L2048 D128", false, true,
-		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 8, 8, 2048, 2048, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"bert", "bert/d=64", "B8 H12 L128 D64", false, false,
-		shape{8, 12, 12, 128, 128, 64, 0}, formats{attn.F32, attn.F32}, false},
+		shape{8, 12, 12, 128, 128, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode", "decode/d=128", "H32 KV32 Lk4096 D128", false, false, shape{1, 32, 32, 1, 4096, 128, 0},
-		formats{attn.F32, attn.F32}, false},
+		formats{attn.F32, attn.F32}, false, 0},
 	{"decode, cache", "decode/d=128", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode, f16", "decode/d=128/type=f16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
 	{"decode, bf16", "decode/d=128/type=bf16", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"decode, i8", "decode/d=128/type=i8", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
 	{"decode, i4", "decode/d=128/type=i4", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, false, 0},
 	{"decode, i8+i4", "decode/d=128/type=i8+i4", "H32 KV32 Lk4096 D128", true, false,
-		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, false},
+		shape{1, 32, 32, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, false, 0},
 	{"decode_gqa", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", false, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode_gqa, cache", "decode_gqa/d=128", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F32, attn.F32}, false, 0},
 	{"decode_gqa, f16", "decode_gqa/d=128/type=f16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.F16, attn.F16}, false, 0},
 	{"decode_gqa, bf16", "decode_gqa/d=128/type=bf16", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"decode_gqa, i8", "decode_gqa/d=128/type=i8", "H32 KV8 Lk4096 D128", true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I8}, false, 0},
 	{"decode_gqa, i4, integers", "decode_gqa/d=128/type=i4/integers", "H32 KV8 Lk4096 D128",
 		true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, true},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I4, attn.I4}, true, 0},
 	{"decode_gqa, i8+i4, integers", "decode_gqa/d=128/type=i8+i4/integers", "H32 KV8 Lk4096 D128",
 		true, false,
-		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, true},
+		shape{1, 32, 8, 1, 4096, 128, 0}, formats{attn.I8, attn.I4}, true, 0},
 	{"mla", "mla/d=576", "H128 KV1 Lk8192 D576/512", true, false, shape{1, 128, 1, 1, 8192, 576, 512},
-		formats{attn.F32, attn.F32}, false},
+		formats{attn.F32, attn.F32}, false, 0},
 	{"mla, bf16", "mla/d=576/type=bf16", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.BF16, attn.BF16}, false},
+		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.BF16, attn.BF16}, false, 0},
 	{"mla, i8", "mla/d=576/type=i8", "H128 KV1 Lk8192 D576/512", true, false,
-		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.I8, attn.I8}, false},
+		shape{1, 128, 1, 1, 8192, 576, 512}, formats{attn.I8, attn.I8}, false, 0},
 	{"tiny", "tiny/d=64", "B1 H1 L16 D64", false, false,
-		shape{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32}, false},
-})
+		shape{1, 1, 1, 16, 16, 64, 0}, formats{attn.F32, attn.F32}, false, 0},
+}), matrixCases()...)
 
 // withIntegers adds to cases those in integers: of float32 views, and of caches of i8 and i4.
 func withIntegers(cases []benchCase) []benchCase {
@@ -105,8 +106,11 @@ func withIntegers(cases []benchCase) []benchCase {
 }
 
 // work is useful floating-point operations, or as many of integers, or bytes of keys and values,
-// with their scales, where memory is the limit.
+// with their scales, or of a matrix, where memory is the limit.
 func (c *benchCase) work() float64 {
+	if c.matrix != 0 {
+		return c.matrixWork()
+	}
 	if c.memory() {
 		return float64(c.b*c.kvh*c.lk) * (c.tokenBytes(c.kind.keys) + c.tokenBytes(c.kind.values))
 	}
@@ -132,7 +136,20 @@ func (c *benchCase) tokenBytes(kind attn.Format) float64 {
 
 // memory reports whether reading is the limit: with many heads that share one latent vector a
 // token, multiply-adds are.
-func (c *benchCase) memory() bool { return c.lq == 1 && c.dv == 0 }
+func (c *benchCase) memory() bool {
+	if c.matrix != 0 {
+		return c.lq <= fewRows
+	}
+	return c.lq == 1 && c.dv == 0
+}
+
+// huge reports whether what a case reads is in huge pages, where there are some.
+func (c *benchCase) huge() bool { return c.cached || c.matrix != 0 }
+
+// shared reports whether the case is measured on several threads, too.
+func (c *benchCase) shared() bool {
+	return c.Name != "tiny" && (c.matrix == 0 || c.lq == 1 || c.lq == 128)
+}
 
 // result is what was measured of one case.
 type result struct {
@@ -186,7 +203,7 @@ type effort struct {
 
 // defaultTime keeps all cases within two minutes, on one thread and on two, where vectors are. More
 // time meets more quiet moments.
-const defaultTime = 400 * time.Millisecond
+const defaultTime = 250 * time.Millisecond
 
 var quickEffort = effort{100 * time.Millisecond, 3, 300 * time.Millisecond}
 
@@ -285,7 +302,7 @@ func (m *measurement) cases() []threadedCase {
 	}
 	for _, threads := range counts {
 		for _, c := range benchCases {
-			if m.match.MatchString(c.Name) && (threads == 1 || c.Name != "tiny") {
+			if m.match.MatchString(c.Name) && (threads == 1 || c.shared()) {
 				list = append(list, threadedCase{c, threads})
 			}
 		}
@@ -374,7 +391,7 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 		}
 		return top
 	}
-	memory := m.memory(dram{threads, c.cached})
+	memory := m.memory(dram{threads, c.huge()})
 	memory.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
 	return memory.ReadPart(int(c.work()))
 }
@@ -417,8 +434,11 @@ func (c *benchCase) result(threads int) result {
 		r.Unit, r.LimitOf = "GOP/s", "INT8"
 	}
 	function := "Attend"
-	if c.cached {
+	switch {
+	case c.cached:
 		function = "Cache"
+	case c.matrix != 0:
+		function = "Matrix"
 	}
 	r.Benchmark = fmt.Sprintf("Benchmark%s/%s/impl=%s/threads=%d", function, c.Bench, r.Implementation,
 		threads)

@@ -56,7 +56,7 @@ func (m *machine) rates(levels ...string) string {
 // shapes prints those of the cases, which all cases of one name before a comma share.
 func (b *benchmark) shapes(w io.Writer) {
 	fmt.Fprintf(w, "\nShapes: batch B, heads H, of keys and values KV; queries and keys L, keys Lk; "+
-		"dimension D\n\n")
+		"dimension D; inputs K,\noutputs N\n\n")
 	printed := map[string]bool{}
 	for _, r := range b.Reports {
 		for _, c := range r.Results {
