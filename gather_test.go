@@ -112,7 +112,7 @@ func (p *problem) gathered(b, h, i, first int) *problem {
 }
 
 // wantOfLists is the result of a problem with lists, query by query over what is gathered.
-func (p *problem) wantOfLists(t *testing.T, first int, attend attender) *result {
+func (p *problem) wantOfLists(t testing.TB, first int, attend attender) *result {
 	dst, weights, lse := p.results()
 	for at := range p.q.B * p.q.H * p.q.L {
 		b, h, i := at/p.q.L/p.q.H, at/p.q.L%p.q.H, at%p.q.L
@@ -221,7 +221,7 @@ func TestListsOverCaches(t *testing.T) {
 }
 
 // ringOf is a cache that has dropped some tokens, and most often given their room to others.
-func ringOf(t *testing.T, r *rand.Rand, f formatPair, k, v Tensor) *Cache {
+func ringOf(t testing.TB, r *rand.Rand, f formatPair, k, v Tensor) *Cache {
 	window, step := r.IntN(k.L+1), 1+r.IntN(Block)
 	c, err := NewCache(CacheConfig{Batch: k.B, KVHeads: k.H, HeadDim: k.D, ValueDim: v.D,
 		Capacity: window + step + Block, Format: f.keys, ValueFormat: f.values,

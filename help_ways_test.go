@@ -7,11 +7,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/sanitize"
 )
 
-// ways lists what computes attention and must give the bits of Attend.
-var ways = []struct {
+// way is a way to compute attention.
+type way struct {
 	name   string
 	attend attender
-}{
+}
+
+// ways lists what computes attention and must give the bits of Attend.
+var ways = []way{
 	{"Attend", Attend},
 	{"Cache", attendCached},
 	{"Pool", attendPooled},
@@ -270,6 +273,33 @@ func pooledSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 		return j.plan.initSequences(&j.call, seqs, opt)
 	})
+}
+
+// attendStateOfSequence is attendSequences with a state that sees all tokens of a sequence, where a
+// call has one sequence and no tree. A state knows no weights: these are left to AttendSequences.
+func attendStateOfSequence(dst, q, k, v Tensor, opt *Options) error {
+	return attendPacked(dst, q, k, v, opt, updateSequence)
+}
+
+func updateSequence(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+	err := AttendSequences(dst, q, seqs, opt)
+	if err != nil || len(seqs) > 1 || opt.Tree != nil {
+		return err
+	}
+	fillWith(dst.Data, nan32())
+	o := *opt
+	o.QueryLens, o.LSE, o.Weights = nil, nil, Tensor{}
+	if o.Causal == BottomRight {
+		o.Causal, o.Offset = TopLeft, seqs[0].Len()-q.L
+	}
+	s, err := NewState(StateConfig{1, q.H, q.L, dst.D})
+	if err != nil {
+		return err
+	}
+	if err := threeWorkers().UpdateSequence(s, q, seqs[0], &o); err != nil {
+		return err
+	}
+	return s.Finish(dst, opt.LSE)
 }
 
 type sequencesAttender func(dst, q Tensor, seqs []*Sequence, opt *Options) error

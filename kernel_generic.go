@@ -11,10 +11,10 @@ import (
 // as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation.
 //
 // One block of keys goes through the kernels in this order: packKeys and packValues,
-// unless rows are read in place; score; softcap, addBias and alibi as the options want; softmax, or softmaxMasked where some row does not see some key; accumulate, or
-// accumulateMasked where such a key's value may be NaN or infinite. After the last block, normalize
-// divides by the sums. What becomes of rows that have seen no score above −Inf is decided by
-// clearMasked.
+// unless rows are read in place; score; softcap, addBias and alibi as the options want; softmax, or
+// softmaxMasked where some row does not see some key; accumulate, or accumulateMasked where such a
+// key's value may be NaN or infinite. After the last block, normalize divides by the sums. What
+// becomes of rows that have seen no score above −Inf is decided by clearMasked.
 
 // packKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
 // goes to dst[(j/panel*d + x)*panel + j%panel]. In the last panel, keys from n on

@@ -3,10 +3,10 @@
 package attn
 
 // Stubs of the kernels that each architecture's assembly has: their names end in SIMD. (On arm64
-// normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.) Those
-// of one architecture are in its file, and names that end in Step there choose between kernels.
-// Whoever calls them has checked all lengths; pointers are to the first element and every count is
-// at least 1.
+// normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.)
+// Those of one architecture are in its file, and names that end in Step there choose between
+// kernels. Whoever calls them has checked all lengths; pointers are to the first element and every
+// count is at least 1.
 
 // packKeysSIMD transposes keys into panels. It works like packKeysGeneric.
 //

@@ -238,8 +238,8 @@ func interleaveGeneric(dst, src []byte, cols, n int) {
 	}
 }
 
-// levels are the integers of the codes of I4: the sign is the highest bit. They are the Lloyd-Max points
-// of normal data scaled by their maximum.
+// levels are the integers of the codes of I4: the sign is the highest bit. They are the Lloyd-Max
+// points of normal data scaled by their maximum.
 var levels = [16]int8{5, 16, 28, 40, 54, 69, 89, 117, -5, -16, -28, -40, -54, -69, -89, -117}
 
 // codeAt is code i of x: the lower half of byte i/2 if i is even, else the upper half.

@@ -23,8 +23,8 @@ const (
 // look finds out which keys of a part the chunk's rows see, and reports whether some row sees one.
 // Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
 // at for the first of them: for others it is known where nobody sees a key, or all see the block.
-// Of the bias of many rows, which is much memory, look asks only whether it shows some key: see does
-// the rest.
+// Of the bias of many rows, which is much memory, look asks only whether it shows some key: see
+// does the rest.
 func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
@@ -266,9 +266,9 @@ func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
 	return keys
 }
 
-// lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is the
-// same for all heads is looked at once for those of the group. It reports whether a bias hides a
-// key, and whether one is neither that nor ±0.
+// lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is
+// the same for all heads is looked at once for those of the group. It reports whether a bias hides
+// a key, and whether one is neither that nor ±0.
 func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
 	seen, first, group := w.seen[c.at+row:][:rows], c.row+row, p.group
 	if p.listed {
@@ -323,8 +323,8 @@ func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
 	return false
 }
 
-// seeSpan leaves a span of several whole blocks or heads the first blocks that all rows of all heads
-// see, or if there is none, makes it one of one block that heads take one after the other. It
+// seeSpan leaves a span of several whole blocks or heads the first blocks that all rows of all
+// heads see, or if there is none, makes it one of one block that heads take one after the other. It
 // returns the span's end.
 func (w *scratch) seeSpan(p *plan, c *chunk, s *span) (end int) {
 	n := 0

@@ -117,8 +117,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	}
 }
 
-// addRun adds a block that was looked at to rows from one on that see nothing of it or, if these may
-// go from kernel to kernel, all of it. It returns how many rows these are.
+// addRun adds a block that was looked at to rows from one on that see nothing of it or, if these
+// may go from kernel to kernel, all of it. It returns how many rows these are.
 func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bool) (rows int) {
 	if rows = w.runOf(0, c, row); rows > 0 {
 		if st.overwrite {

@@ -140,12 +140,14 @@ func TestSpanBounds(t *testing.T) {
 		want    span
 		end     int
 	}{
-		{"a segment", true, one, Options{}, 0, Segment, span{0, 0, Block, 16, Block, true, false}, Segment},
+		{"a segment", true, one, Options{}, 0, Segment,
+			span{0, 0, Block, 16, Block, true, false}, Segment},
 		{"the last segment", true, one, Options{}, Segment, 2000,
 			span{Segment, 0, Block, 15, Block, true, false}, Segment + 15*Block},
 		{"its rest", true, one, Options{}, Segment + 15*Block, 2000,
 			span{Segment + 15*Block, 0, 16, 1, Block, true, false}, 2000},
-		{"two blocks", true, one, Options{}, 64, 64 + 130, span{64, 0, Block, 2, Block, true, false}, 192},
+		{"two blocks", true, one, Options{}, 64, 64 + 130,
+			span{64, 0, Block, 2, Block, true, false}, 192},
 		{"not from a block's first key", true, one, Options{}, 70, Segment,
 			span{64, 6, Block, 1, Block, false, false}, 128},
 		{"a group of 4", true, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment,
@@ -164,7 +166,8 @@ func TestSpanBounds(t *testing.T) {
 				Block, true, false}, 448},
 		{"key lengths", true, shape{1, 1, 1, 1, 500, 8, 8}, Options{KeyLens: []int{300}}, 0, 300,
 			span{0, 0, Block, 4, Block, true, false}, 256},
-		{"queued reads", false, one, Options{}, 0, Segment, span{0, 0, Block, 1, Block, true, false}, Block},
+		{"queued reads", false, one, Options{}, 0, Segment,
+			span{0, 0, Block, 1, Block, true, false}, Block},
 	} {
 		readingAs(t, tuning.QueuedReads)
 		if c.inOrder {

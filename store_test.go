@@ -697,8 +697,8 @@ func sequenceOf(t testing.TB, g StoreConfig) *Sequence {
 	return store.NewSequence()
 }
 
-// Sequences that share pages are one work item, whatever the options; a call is divided by work, not
-// by sequences.
+// Sequences that share pages are one work item, whatever the options; a call is divided by work,
+// not by sequences.
 func TestSequencesShareItems(t *testing.T) {
 	store, err := NewStore(StoreConfig{KVHeads: 2, HeadDim: 64, ValueDim: 64, Pages: 100})
 	must(t, err)

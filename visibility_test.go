@@ -2,17 +2,20 @@ package attn
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/guard"
 )
 
 // What a query sees is said in several ways, and each composition of them means what one mask of
-// pairs says.
+// pairs says: beside it a document is a call of its own, and a list is what is gathered.
 
 // composition is a problem in which several options hide keys, and what they leave.
 type composition struct {
@@ -23,18 +26,37 @@ type composition struct {
 
 // hiders are the ways to hide keys: each draws options, and takes the pairs that these hide out of
 // what is seen. A way with a state of its own draws it from what the others have left alone.
-var hiders = []struct {
-	name string
-	hide func(c *composition, r *rand.Rand)
-}{
+var hiders = []hider{
 	{"positions", (*composition).hideByPosition},
 	{"Mask", (*composition).hideByMask},
 	{"Blocks", (*composition).hideByBlocks},
 	{"Bias", (*composition).hideByBias},
 }
 
-// compose draws a problem of a shape, finite if a cache of integers is to take it.
+type hider struct {
+	name string
+	hide func(c *composition, r *rand.Rand)
+}
+
+// loners are the ways of which a call has one at most, and those that it does not take beside.
+var loners = []struct {
+	hider
+	without string
+}{
+	{hider{"Tree", (*composition).hideByTree}, "positions"},
+	{hider{"Documents", (*composition).hideByDocuments}, "positions"},
+	{hider{"Keys", (*composition).hideByLists}, "Blocks"},
+}
+
+// compose draws a problem of a shape, which what hides may make smaller, finite if a cache of
+// integers is to take it.
 func compose(r *rand.Rand, s shape) *composition {
+	one := r.IntN(2 * len(loners))
+	ways, without := hiders, ""
+	if one < len(loners) {
+		s = fitting(r, loners[one].name, s)
+		ways, without = append([]hider{loners[one].hider}, hiders...), loners[one].without
+	}
 	p := newProblem(r, []distribution{normal, coarse, zeroes}[r.IntN(3)], s)
 	if s.b > 1 && r.IntN(2) == 0 { // entries with a common prefix
 		for b := 1; b < s.b; b++ {
@@ -48,13 +70,35 @@ func compose(r *rand.Rand, s shape) *composition {
 	h := s.kvh * s.group
 	c := &composition{problem: p, seen: BHLD(make([]bool, s.b*h*s.lq*s.lk), s.b, h, s.lq, s.lk)}
 	fillWith(c.seen.Data, true)
-	for _, way := range hiders {
-		if r.IntN(2) == 0 {
+	for i, way := range ways {
+		if own := len(ways) > len(hiders) && i == 0; own || way.name != without && r.IntN(2) == 0 {
 			c.ways = append(c.ways, way.name)
 			way.hide(c, r)
 		}
 	}
-	o := &p.opt
+	c.drawScores(r)
+	return c
+}
+
+// fitting is a shape that a way to hide keys can have.
+func fitting(r *rand.Rand, way string, s shape) shape {
+	switch way {
+	case "Tree":
+		s.lq = min(s.lq, s.lk)
+	case "Documents":
+		if s.b = 1; r.IntN(2) == 0 {
+			s.lq = min(s.lq, s.lk)
+			s.lk = s.lq
+		}
+	case "Keys": // each row is compared with a call of its own
+		s.lq = min(s.lq, 1+r.IntN(4))
+	}
+	return s
+}
+
+// drawScores draws what scores are made of.
+func (c *composition) drawScores(r *rand.Rand) {
+	o, h := &c.opt, c.q.H
 	o.Integers = r.IntN(4) == 0
 	if r.IntN(4) == 0 {
 		o.Softcap = 1 + 10*r.Float32()
@@ -67,9 +111,20 @@ func compose(r *rand.Rand, s shape) *composition {
 	}
 	if aligned := o.Causal == BottomRight && (o.KeyLens != nil || o.QueryLens != nil); !aligned &&
 		r.IntN(4) == 0 { // distances need a position, which is the same for all entries
-		o.Slopes = tensor(r, normal, 1, 1, 1, h).Data
+		c.drawSlopes(r)
 	}
-	return c
+}
+
+// drawSlopes draws slopes where what is expanded can say what they mean: no tree, and with lists
+// only beside nothing else that changes scores.
+func (c *composition) drawSlopes(r *rand.Rand) {
+	o := &c.opt
+	if o.Tree != nil || !o.Keys.none() && !o.Bias.none() {
+		return
+	}
+	if o.Slopes = tensor(r, normal, 1, 1, 1, c.q.H).Data; !o.Keys.none() {
+		o.Scale, o.Softcap, o.Integers = 1, 0, false
+	}
 }
 
 // hide takes pairs out of what is seen.
@@ -87,20 +142,91 @@ func (c *composition) hideByPosition(r *rand.Rand) {
 	c.randomPositions(r)
 	o := &c.opt
 	c.hide(func(b, _, i, j int) bool {
-		queries, keys, at := c.q.L, c.k.L, i+o.Offset
+		queries, keys := c.q.L, c.k.L
 		if o.QueryLens != nil {
 			queries = o.QueryLens[b]
 		}
 		if o.KeyLens != nil {
 			keys = o.KeyLens[b]
 		}
-		if o.Causal == BottomRight {
-			at = i + keys - queries
-		}
-		left, right := o.Window.Left, o.Window.Right
-		return i >= queries || j >= keys || o.Causal != Full && j > at ||
-			left > 0 && j <= at-left || right > 0 && j >= at+right
+		return o.hidesByPosition(i, j, queries, keys)
 	})
+}
+
+// hidesByPosition reports whether one of some queries does not see one of some keys.
+func (o *Options) hidesByPosition(i, j, queries, keys int) bool {
+	at, left, right := i+o.Offset, o.Window.Left, o.Window.Right
+	if o.Causal == BottomRight {
+		at = i + keys - queries
+	}
+	return i >= queries || j >= keys || o.Causal != Full && j > at ||
+		left > 0 && j <= at-left || right > 0 && j >= at+right
+}
+
+// hideByTree draws a tree, with a window and lengths of keys.
+func (c *composition) hideByTree(r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		c.opt.KeyLens = lengths(r, c.q.B, c.k.L)
+	}
+	if r.IntN(3) == 0 {
+		c.opt.Window.Right = r.IntN(c.k.L + 2)
+	}
+	c.opt.growTree(r, c.q.L, c.k.L)
+	seen := c.opt.treeMask(c.q.B, c.k.L)
+	c.hide(func(b, _, i, j int) bool {
+		return !seen.row(b, 0, i)[j] || c.opt.KeyLens != nil && j >= c.opt.KeyLens[b]
+	})
+}
+
+// hideByDocuments draws documents, and which keys of its own a query sees by position.
+func (c *composition) hideByDocuments(r *rand.Rand) {
+	c.randomPositions(r)
+	o, count := &c.opt, 1+r.IntN(1+r.IntN(8))
+	o.Offset, o.QueryLens, o.KeyLens = 0, nil, nil
+	o.Documents = randomLengths(r, c.q.L, count)
+	if c.q.L != c.k.L || r.IntN(4) == 0 {
+		o.KeyDocuments = randomLengths(r, c.k.L, count)
+	}
+	keys := o.keyDocuments()
+	c.hide(func(_, _, i, j int) bool {
+		n := 0
+		for i >= o.Documents[n] {
+			i, j, n = i-o.Documents[n], j-keys[n], n+1
+		}
+		return j < 0 || o.hidesByPosition(i, j, o.Documents[n], keys[n])
+	})
+}
+
+// keyDocuments is the numbers of keys of documents.
+func (o *Options) keyDocuments() []int {
+	if o.KeyDocuments != nil {
+		return o.KeyDocuments
+	}
+	return o.Documents
+}
+
+// hideByLists draws lists of keys.
+func (c *composition) hideByLists(r *rand.Rand) {
+	heads := []int{1, c.k.H, c.q.H}[r.IntN(3)]
+	c.opt.Keys = randomLists(r, oneOr(r, c.q.B), heads, c.q.L, c.k.L)
+	unlisted := c.unlisted()
+	c.hide(func(b, h, i, j int) bool { return unlisted.row(b, h, i)[j] })
+}
+
+// unlisted is which keys are not in the lists of the queries; all are where there are none.
+func (c *composition) unlisted() Mask {
+	x := BHLD(make([]bool, len(c.seen.Data)), c.q.B, c.q.H, c.q.L, c.k.L)
+	if c.opt.Keys.none() {
+		return x
+	}
+	fillWith(x.Data, true)
+	for at := range x.B * x.H * x.L {
+		b, h, i := at/x.L/x.H, at/x.L%x.H, at%x.L
+		for _, j := range c.listOf(b, h, i) {
+			x.row(b, h, i)[j] = false
+		}
+	}
+	return x
 }
 
 // pattern draws which pairs are seen: by chance, runs, documents, a diagonal, blocks.
@@ -188,14 +314,16 @@ func (c *composition) hideByBias(r *rand.Rand) {
 }
 
 // expanded is the problem with one mask. What a bias hides is 0 in it, and slopes count from an
-// offset.
+// offset, but in documents, each of which has its own.
 func (c *composition) expanded() *problem {
 	x := *c.problem
 	o := &x.opt
-	if o.Causal == BottomRight && o.Slopes != nil {
-		o.Offset = c.k.L - c.q.L
+	if aligned := o.Causal == BottomRight && o.Slopes != nil; aligned && o.Documents == nil {
+		o.Offset, o.Causal = c.k.L-c.q.L, Full
+	} else if !aligned {
+		o.Causal = Full
 	}
-	o.Causal, o.Window, o.QueryLens, o.KeyLens = Full, Window{}, nil, nil
+	o.Window, o.QueryLens, o.KeyLens, o.Tree = Window{}, nil, nil, nil
 	o.Mask, o.Blocks = c.seen, Mask{}
 	if !o.Bias.none() {
 		o.Bias.Data = slices.Clone(o.Bias.Data)
@@ -219,10 +347,11 @@ func (c *composition) hidden(b, kv, j int) bool {
 	return true
 }
 
-// poisoned is the problem with numbers that nobody sees changed: keys, values, and the bias where
-// other options hide a pair.
+// poisoned is the problem with numbers that nobody sees changed: keys, values, lists of queries
+// that do not exist, and the bias where other options hide a pair.
 func (c *composition) poisoned(poison float32) *problem {
 	x := *c.problem
+	c.poisonLists(&x)
 	x.k.Data, x.v.Data = slices.Clone(x.k.Data), slices.Clone(x.v.Data)
 	for at := range x.k.B * x.k.H * x.k.L {
 		b, kv, j := at/x.k.L/x.k.H, at/x.k.L%x.k.H, at%x.k.L
@@ -254,37 +383,136 @@ func (c *composition) poisoned(poison float32) *problem {
 	return &x
 }
 
-// compare compares one way to attend, and Attend itself, with the expanded mask.
-func (c *composition) compare(t testing.TB, r *rand.Rand) {
-	expanded := c.expanded()
-	want := expanded.solve(t, Attend)
-	name := func(way string) string { return fmt.Sprintf("%s, %v", way, c.ways) }
-	c.same(t, name("Attend"), c.poisoned(nan32()).solve(t, Attend), want)
+// poisonLists makes lists of queries that do not exist no lists of keys.
+func (c *composition) poisonLists(x *problem) {
+	lists := &x.opt.Keys
+	if lists.none() || c.opt.QueryLens == nil || lists.B < c.q.B || lists.SL == Broadcast {
+		return
+	}
+	lists.Data = slices.Clone(lists.Data)
+	for at := range lists.B * lists.H * lists.L {
+		if b, i := at/lists.L/lists.H, at%lists.L; i >= c.opt.QueryLens[b] {
+			fillWith(lists.Row(b, at/lists.L%lists.H, i), -7)
+		}
+	}
+}
+
+// meaning is the result of the problem by its definition.
+func (c *composition) meaning(t testing.TB, attend attender) *result {
+	x := c.expanded()
+	switch {
+	case c.opt.Documents != nil:
+		return x.solve(t, attendEach)
+	case !c.opt.Keys.none():
+		return strided(x).wantOfLists(t, 0, func(dst, q, k, v Tensor, opt *Options) error {
+			if k.empty() { // no cache is of no token
+				return Attend(dst, q, k, v, opt)
+			}
+			return attend(dst, q, k, v, opt)
+		})
+	}
+	return x.solve(t, attend)
+}
+
+// takes reports whether a way to attend can say the problem; sequences without the keys that
+// KeyLens hides refuse lists that name them.
+func (c *composition) takes(way string) bool {
+	switch {
+	case c.opt.Documents != nil:
+		return way == "Attend" || way == "Pool"
+	case c.opt.Keys.none():
+		return true
+	case overSequences(way):
+		return !c.listsMissing()
+	}
+	return slices.Contains(waysOfLists, way)
+}
+
+func overSequences(way string) bool { return strings.HasSuffix(strings.ToLower(way), "sequences") }
+
+// compare compares one way to attend, and Attend itself, with what the problem means.
+func (c *composition) compare(t testing.TB, r *rand.Rand, a *arena) {
+	want := c.meaning(t, Attend)
+	poisoned := strided(c.poisoned(nan32()))
+	if c.same(t, c.title("Attend"), poisoned.solveStrided(t, r, a, Attend), want); r.IntN(2) == 0 {
+		c.same(t, c.title("Pool"), poisoned.solveStrided(t, r, a, attendPooled), want)
+	}
 	stored := c.problem // what caches of integers take is finite
 	if r.IntN(2) == 0 {
 		stored = c.poisoned(1000)
 	}
-	if way := r.IntN(len(ways) + 2); way < len(ways) {
-		c.same(t, name(ways[way].name), stored.solve(t, ways[way].attend), want)
+	all := append(ways[1:len(ways):len(ways)], way{"State over a sequence", attendStateOfSequence})
+	if at := r.IntN(len(all) + 2); at >= len(all) {
+		c.compareFormat(t, r, stored)
+	} else if c.takes(all[at].name) {
+		c.same(t, c.title(all[at].name), stored.solve(t, all[at].attend), want)
+	}
+}
+
+func (c *composition) title(way string) string { return fmt.Sprintf("%s, %v", way, c.ways) }
+
+// compareFormat compares a way to attend over tokens in any formats, at times with values in keys,
+// with what the problem means over these.
+func (c *composition) compareFormat(t testing.TB, r *rand.Rand, stored *problem) {
+	if c.opt.Documents != nil || !c.opt.Keys.none() && c.opt.Slopes != nil {
 		return
 	}
-	format := allFormats[r.IntN(len(allFormats))]
-	if c.opt.Integers {
-		format = I8
+	f := formatPairs[r.IntN(len(formatPairs))]
+	for c.opt.Integers && min(f.keys, f.values) < I8 {
+		f = formatPairs[r.IntN(len(formatPairs))]
 	}
-	over := func(p *problem, pool bool) *result {
-		cache, err := filledIn(format, p.k, p.v)
-		must(t, err)
-		defer cache.Close()
-		return p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-			if pool {
-				return threeWorkers().AttendCache(dst, q, cache, opt)
-			}
-			return cache.Attend(dst, q, opt)
-		})
+	if c.v.D <= c.k.D && r.IntN(4) == 0 {
+		f.values = f.keys
+		stored.overKeys()
+		c.overKeys()
 	}
-	c.same(t, name(fmt.Sprintf("Cache of %v", format)), over(stored, r.IntN(2) == 0),
-		over(expanded, false))
+	in := waysIn(f)
+	if r.IntN(4) == 0 {
+		c.compareRing(t, r, f, stored, in["Cache"])
+		return
+	}
+	names := slices.Sorted(maps.Keys(in))
+	name := names[r.IntN(len(names))]
+	if c.takes(name) && (c.opt.Offset == 0 || !overSequences(name)) {
+		c.same(t, c.title(fmt.Sprintf("%s of %v", name, f)), stored.solve(t, in[name]),
+			c.meaning(t, in["Cache"]))
+	}
+}
+
+// compareRing compares a cache that has dropped tokens with the same tokens, hidden.
+func (c *composition) compareRing(t testing.TB, r *rand.Rand, f formatPair, stored *problem,
+	cached attender) {
+	ring := ringOf(t, r, f, stored.k, stored.v)
+	defer ring.Close()
+	c.hide(func(_, _, _, j int) bool { return j < ring.First() })
+	attend := func(dst, q, _, _ Tensor, opt *Options) error { return ring.Attend(dst, q, opt) }
+	if r.IntN(2) == 0 {
+		attend = func(dst, q, _, _ Tensor, opt *Options) error {
+			return threeWorkers().AttendCache(dst, q, ring, opt)
+		}
+	}
+	c.same(t, c.title(fmt.Sprintf("ring of %v", f)), stored.solve(t, attend), c.meaning(t, cached))
+}
+
+// strided is a problem whose mask and bias are contiguous, and say where they repeat themselves.
+func strided(p *problem) *problem {
+	x := *p
+	x.opt.Mask, x.repeat[3] = spreadOut(p.opt.Mask)
+	x.opt.Bias, x.repeat[4] = spreadOut(p.opt.Bias)
+	return &x
+}
+
+// spreadOut is a view without strides, and over what it repeats itself.
+func spreadOut[T any](x View[T]) (View[T], [3]bool) {
+	if x.none() {
+		return x, [3]bool{}
+	}
+	y := BHLD(make([]T, x.B*x.H*x.L*x.D), x.B, x.H, x.L, x.D)
+	for at := range x.B * x.H * x.L {
+		b, h, i := at/x.L/x.H, at/x.L%x.H, at%x.L
+		copy(y.row(b, h, i), x.Row(b, h, i))
+	}
+	return y, [3]bool{x.SB == Broadcast, x.SH == Broadcast, x.SL == Broadcast}
 }
 
 // visibleShape draws a shape with several blocks and tiles, of at most so many pairs.
@@ -316,19 +544,22 @@ func visibleShape(r *rand.Rand, pairs int) shape {
 // attend, and what nobody sees may hold anything.
 func TestVisibility(t *testing.T) {
 	shareSmallCalls(t)
-	hosts := random("hosts of what is seen")
+	hosts, operands := random("hosts of what is seen"), new(arena)
+	defer operands.free()
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
 		for range budget(2000) {
 			anyTuning(t, hosts)
-			compose(r, visibleShape(r, 60_000)).compare(t, r)
+			compose(r, visibleShape(r, 60_000)).compare(t, r, operands)
 		}
 	})
 }
 
-// FuzzVisibility is TestVisibility of small calls.
+// FuzzVisibility is TestVisibility of small calls, on an implementation that is drawn, too.
 func FuzzVisibility(f *testing.F) {
 	seedInputs(f)
+	all, operands := implementations(), new(arena)
+	f.Cleanup(operands.free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)
@@ -337,68 +568,217 @@ func FuzzVisibility(f *testing.F) {
 			pairs = 20_000
 		}
 		c := compose(r, visibleShape(r, pairs))
+		tuned.ISA = all[r.IntN(len(all))]
 		anyTuning(t, r)
-		c.compare(t, r)
+		c.compare(t, r, operands)
 	})
 }
 
-// What nobody sees is not read: its pages may be inaccessible.
+// What nobody sees is not read: its pages may be inaccessible, in views, caches and stores, and for
+// states over them.
 func TestUnseenBlocksAreNotRead(t *testing.T) {
 	if !guard.Protects() {
 		t.Skip("no memory protection")
 	}
 	debug.SetPanicOnFault(true)
-	const d = 16 // 64 keys are a page
 	forEach(t, func(t *testing.T) {
-		r, pages := random(t.Name()), 0
-		for range budget(300) {
-			s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), length(r, 3*Block), Block * (1 + r.IntN(6)), d, d}
-			if r.IntN(4) == 0 {
-				s.lq = 1
+		r, pages := random(t.Name()), map[string]int{}
+		for range budget(400) {
+			anyTuning(t, r)
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), length(r, 3*Block),
+				1 + r.IntN(6*Block), 16, 16}
+			if r.IntN(2) == 0 {
+				s.lq = 1 + r.IntN(3)
+			}
+			switch r.IntN(4) {
+			case 0:
+				s.d, s.dv = 1+r.IntN(99), 1+r.IntN(99)
+			case 1:
+				s.d, s.dv = 64, 64
 			}
 			c := compose(r, s)
-			want := c.solve(t, Attend)
-			k, v := guardedCopy(t, c.k), guardedCopy(t, c.v)
-			cache, err := filledIn(formatFor(&c.opt), c.k, c.v)
-			must(t, err)
-			var unseen [][2]int
-			for at := range s.kvh * s.lk / Block {
-				kv, first := at/(s.lk/Block), at%(s.lk/Block)*Block
-				if !slices.ContainsFunc(stretch(first, first+Block),
-					func(j int) bool { return !c.hidden(0, kv, j) }) {
-					unseen = append(unseen, [2]int{kv, first})
+			pages["views"] += c.viewsUnseen(t)
+			if c.opt.Documents == nil {
+				f := formatPairs[r.IntN(len(formatPairs))]
+				for c.opt.Integers && min(f.keys, f.values) < I8 {
+					f = formatPairs[r.IntN(len(formatPairs))]
 				}
+				pages["Cache"] += c.cacheUnseen(t, f)
+				pages["store"] += c.storeUnseen(t, f)
 			}
-			for _, x := range unseen {
-				for _, y := range []Tensor{k, v} {
-					allow, err := guard.Forbid(y.Data[y.offset(0, x[0], x[1]):][:Block*d])
-					must(t, err)
-					defer allow()
-				}
-			}
-			for _, attend := range []attender{Attend, attendPooled} {
-				got := c.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-					return attend(dst, q, k, v, opt)
-				})
-				c.same(t, fmt.Sprint("views, ", c.ways), got, want)
-			}
-			for _, x := range unseen {
-				at := cache.packed.offsetOf(nil, 0, x[0], x[1])
-				block := cache.packed.data[at:][:cache.packed.block]
-				if allow, err := guard.Forbid(elements[float32](block)); err == nil { // whole pages
-					defer allow()
-					pages++
-				}
-			}
-			got := c.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
-				return cache.Attend(dst, q, opt)
-			})
-			c.same(t, fmt.Sprint("Cache, ", c.ways), got, want)
 		}
-		if pages == 0 {
-			t.Error("no page of a cache was inaccessible")
+		for _, memory := range []string{"views", "Cache", "store"} {
+			if n := pages[memory]; n < budget(400) && os.Getpagesize() == 4096 {
+				t.Errorf("%d pages of %s were inaccessible, want more", n, memory)
+			}
 		}
 	})
+}
+
+// viewsUnseen compares calls over views whose pages cannot be read with those over others. It
+// returns the number of these pages.
+func (c *composition) viewsUnseen(t *testing.T) (pages int) {
+	want := c.solve(t, Attend)
+	x := *c.problem
+	for _, y := range []*Tensor{&x.k, &x.v} {
+		*y = guardedCopy(t, *y)
+		var seen []byteRange
+		for at := range y.B * y.H * parts(y.L, Block) {
+			b, kv, first := at/parts(y.L, Block)/y.H, at/parts(y.L, Block)%y.H, at%parts(y.L, Block)*Block
+			if !c.unseen(b, kv, first) {
+				seen = append(seen, byteRange{4 * y.offset(b, kv, first), 4 * min(Block, y.L-first) * y.D})
+			}
+		}
+		allow, n := forbidOthers(t, rawBytes(y.Data), seen)
+		defer allow()
+		pages += n
+	}
+	for _, way := range []way{{"Attend", Attend}, {"Pool", attendPooled}, {"State", attendState}} {
+		if c.takes(way.name) {
+			c.same(t, c.title(way.name), x.solve(t, way.attend), want)
+		}
+	}
+	return pages
+}
+
+// cacheUnseen is viewsUnseen for a cache.
+func (c *composition) cacheUnseen(t *testing.T, f formatPair) int {
+	cache, err := f.filled(c.k, c.v)
+	must(t, err)
+	defer cache.Close()
+	over := func(dst, q, _, _ Tensor, opt *Options) error { return cache.Attend(dst, q, opt) }
+	want, packed := c.solve(t, over), &cache.packed
+	var seen []byteRange
+	for at := range c.k.B * c.k.H * parts(c.k.L, Block) {
+		row, first := at/parts(c.k.L, Block), at%parts(c.k.L, Block)*Block
+		if !c.unseen(row/c.k.H, row%c.k.H, first) {
+			place := packed.offsetOf(nil, row/c.k.H, row%c.k.H, first)
+			seen = append(seen, byteRange{place, packed.block})
+		}
+	}
+	allow, pages := packed.forbidOthers(t, seen)
+	defer allow()
+	c.same(t, c.title(fmt.Sprintf("Cache of %v", f)), c.solve(t, over), want)
+	c.same(t, c.title(fmt.Sprintf("Pool over a cache of %v", f)), c.solve(t, func(dst, q, _, _ Tensor,
+		opt *Options) error {
+		return threeWorkers().AttendCache(dst, q, cache, opt)
+	}), want)
+	return pages
+}
+
+// storeUnseen is viewsUnseen for sequences of a store, where a call can have them.
+func (c *composition) storeUnseen(t *testing.T, f formatPair) (pages int) {
+	if !c.takes("AttendSequences") || c.opt.Offset != 0 {
+		return 0
+	}
+	in := func(attend sequencesAttender) *result {
+		return c.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
+			return attendPackedIn(f, dst, q, k, v, opt, attend)
+		})
+	}
+	want := in(AttendSequences)
+	ways := []sequencesAttender{AttendSequences, pooledSequences}
+	if c.opt.Keys.none() && c.q.B == 1 {
+		ways = append(ways, updateSequence)
+	}
+	for i, attend := range ways {
+		got := in(func(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+			allow, n := c.forbidPages(t, seqs)
+			defer allow()
+			pages += n
+			return attend(dst, q, seqs, opt)
+		})
+		c.same(t, c.title(fmt.Sprintf("way %d over a store of %v", i, f)), got, want)
+	}
+	return pages
+}
+
+// forbidPages makes what no sequence sees of a store inaccessible.
+func (c *composition) forbidPages(t *testing.T, seqs []*Sequence) (allow func(), pages int) {
+	packed := &seqs[0].store.packed
+	var seen []byteRange
+	for b, s := range seqs {
+		for at := range c.k.H * parts(s.Len(), Block) {
+			kv, first := at%c.k.H, at/c.k.H*Block
+			if !c.unseen(b, kv, first) {
+				seen = append(seen, byteRange{packed.offsetOf(&s.table, 0, kv, first), packed.block})
+			}
+		}
+	}
+	return packed.forbidOthers(t, seen)
+}
+
+// unseen reports whether no query sees a key of a block. Blocks of documents begin anywhere, so it
+// is all that could be in one with these keys; tokens that a list names may be read.
+func (c *composition) unseen(b, kv, first int) bool {
+	lo, hi := first, first+Block
+	if c.opt.Documents != nil {
+		lo, hi = first-Block+1, hi+Block-1
+	}
+	for j := max(0, lo); j < min(hi, c.k.L); j++ {
+		if !c.hidden(b, kv, j) || c.listed(b, kv, j) {
+			return false
+		}
+	}
+	return true
+}
+
+// listed reports whether a list of a query names a key.
+func (c *composition) listed(b, kv, j int) bool {
+	if c.opt.Keys.none() {
+		return false
+	}
+	group := c.q.H / c.k.H
+	for at := range group * c.q.L {
+		if slices.Contains(c.listOf(b, kv*group+at/c.q.L, at%c.q.L), int32(j)) {
+			return true
+		}
+	}
+	return false
+}
+
+// byteRange is some bytes of memory.
+type byteRange struct{ first, bytes int }
+
+// forbidOthers makes pages of memory inaccessible, but for those with bytes that are seen, until
+// allow is called. The memory begins at a page.
+func forbidOthers(t *testing.T, memory []byte, seen []byteRange) (allow func(), pages int) {
+	size := os.Getpagesize()
+	accessible := make([]bool, len(memory)/size+1)
+	for _, x := range seen {
+		for page := x.first / size; page <= (x.first+x.bytes-1)/size; page++ {
+			accessible[page] = true
+		}
+	}
+	var all []func()
+	for page := range len(memory) / size {
+		if !accessible[page] {
+			allow, err := guard.Forbid(elements[float32](memory[page*size:][:size]))
+			must(t, err)
+			all = append(all, allow)
+		}
+	}
+	return func() {
+		for _, allow := range all {
+			allow()
+		}
+	}, len(all)
+}
+
+// forbidOthers moves packed blocks to memory of which only what is seen is accessible, until allow
+// is called.
+func (s *packedKV) forbidOthers(t *testing.T, seen []byteRange) (allow func(), pages int) {
+	memory, err := guard.New[float32](len(s.data) / 4)
+	must(t, err)
+	data := s.data
+	write, _ := memory.Front(len(data) / 4)
+	s.data = rawBytes(write)
+	copy(s.data, data)
+	_, pages = forbidOthers(t, s.data, seen)
+	return func() {
+		s.data = data
+		memory.Free()
+	}, pages
 }
 
 // guardedCopy is a copy that begins at a page.

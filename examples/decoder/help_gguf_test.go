@@ -160,8 +160,9 @@ func (f *fakeGGUF) metadata(architecture string) {
 		{Name: "general.quantization_version", Value: uint32(2)},
 		{Name: "quantize.imatrix.file", Value: "imatrix.dat"}}
 	for name, value := range map[string]any{"block_count": uint32(f.layers),
-		"context_length": uint32(512), "embedding_length": uint32(f.dim), "feed_forward_length": uint32(f.ffn),
-		"attention.head_count": uint32(f.heads), "attention.head_count_kv": uint32(f.kv),
+		"context_length": uint32(512), "embedding_length": uint32(f.dim),
+		"feed_forward_length": uint32(f.ffn), "attention.head_count": uint32(f.heads),
+		"attention.head_count_kv":          uint32(f.kv),
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.freq_base": float32(500),
 		"rope.dimension_count": uint32(f.head), "vocab_size": uint32(f.vocab)} {
 		f.Set(architecture+"."+name, value)
