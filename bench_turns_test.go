@@ -257,6 +257,29 @@ func BenchmarkInt8TwoWorkers(b *testing.B) {
 	})
 }
 
+// BenchmarkBlocksTwoWorkers is one worker over two, for matrices of blocks.
+func BenchmarkBlocksTwoWorkers(b *testing.B) {
+	const n = 4096
+	pool := NewPool(2)
+	defer pool.Close()
+	r := random(b.Name())
+	for _, typ := range integerBlockTypes {
+		for _, integers := range []bool{true, false} {
+			m, err := pool.PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n,
+				MatrixConfig{Integers: integers})
+			must(b, err)
+			for _, rows := range []int{1, 128} {
+				dst, a := zeros(1, 1, rows, n), tensor(r, normal, 1, 1, rows, n)
+				b.Run(fmt.Sprintf("%v/integers=%v/rows=%d", typ, integers, rows), func(b *testing.B) {
+					ratio(b, func() error { return m.MatMul(dst, a, nil) },
+						func() error { return pool.MulMatrix(dst, a, m, nil) })
+				})
+			}
+			must(b, m.Close())
+		}
+	}
+}
+
 // BenchmarkLongPrompts is the rate of a long prompt over that of one of 1024 tokens.
 func BenchmarkLongPrompts(b *testing.B) {
 	r := random(b.Name())

@@ -565,10 +565,17 @@ func (p *projection) panelsSequential() bool {
 	return p.dst.L <= inPlaceRows && tuned.InOrder(float64(len(p.m.data)))
 }
 
+// decodingFlops is how many operations take as long as decoding a weight of a block.
+const decodingFlops = 30
+
 // cost estimates the nanoseconds of the product on one core.
 func (p *projection) cost() float64 {
 	rows := float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L)
 	flops := 2 * rows * float64(p.m.inner) * float64(p.dst.D)
 	bytes := float64(len(p.m.data))
+	if p.m.blocks != 0 && !p.m.int8 {
+		again := float64(p.dst.B) * float64(p.dst.H) * float64(parts(p.dst.L, widenedRows))
+		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
+	}
 	return tuned.Cost(flops, bytes)
 }

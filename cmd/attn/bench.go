@@ -26,9 +26,10 @@ multiply-adds of 8-bit integers for cases in integers (Options.Integers), or byt
 from memory for decode: of float32 keys and values, or of a cache
 that keeps them as f16, bf16, i8 or i4, its scales included, or keys in i8 and values in i4, which
 is i8+i4. Case mla decodes with 128 heads over one latent vector a token, whose first 512 channels
-are values (CacheConfig.ValuesInKeys). Cases take turns, many times, and the limit
-is measured again with each repetition; the best of all counts, of the case and of the limit.
-Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
+are values (CacheConfig.ValuesInKeys). Cases matrix multiply rows by matrices of blocks of
+GGUF files, in integers: up to 4 rows beside memory, more beside integers. Cases take turns, many
+times, and the limit is measured again with each repetition; the best of all counts, of the case
+and of the limit. Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
 shared machine. Its clock changes from moment to moment, so the last column compares
 repetitions with multiply-adds just before and after each. Another program on the same
 core slows some instructions more than others, so these repetitions are those with moments
