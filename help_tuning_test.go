@@ -100,6 +100,9 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
+	if coin() { // a Pool shares even the smallest calls
+		row.SmallCall, row.WakingCall = 0, 0
+	}
 	useTuning(t, row)
 }
 

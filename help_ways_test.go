@@ -217,7 +217,7 @@ func attendState(dst, q, k, v Tensor, opt *Options) error {
 	return first.Finish(dst, opt.LSE)
 }
 
-// stateOver is a state that has seen keys [lo, hi).
+// stateOver is a state that has seen keys [lo, hi), of some chunks by a pool.
 func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 	s, err := NewState(StateConfig{q.B, q.H, q.L, v.D})
 	if err != nil {
@@ -249,7 +249,11 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 				chunk.KeyLens[b] = min(max(0, m-lo), n)
 			}
 		}
-		if err := s.Update(q, rowsOf(k, lo, n), rowsOf(v, lo, n), &chunk); err != nil {
+		pool := threeWorkers()
+		if r.IntN(2) == 0 {
+			pool = nil
+		}
+		if err := pool.Update(s, q, rowsOf(k, lo, n), rowsOf(v, lo, n), &chunk); err != nil {
 			return nil, err
 		}
 		lo += n

@@ -431,6 +431,21 @@ func merge(o, b []float32, x, y float32) {
 	}
 }
 
+// mergeRows is merge of rows of n columns, which follow each other, with factors of their own.
+func mergeRows(o, b, x, y []float32, n int) {
+	if !tuned.ISA.SIMD() || n == 0 || n > callElements {
+		for r := range x {
+			merge(o[r*n:], b[r*n:][:n], x[r], y[r])
+		}
+		return
+	}
+	operand.Updates(o, len(x)*n)
+	operand.Reads(b, len(x)*n)
+	for r := range x {
+		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
+	}
+}
+
 func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 	n := len(m)
 	operand.Updates(m, n)

@@ -50,7 +50,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	w.layoutPanels(p, false) // packed here: it is in the cache
 	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
-	if c.rows <= p.values.inPlaceRows { // whole vectors can be read where they are
+	if p.readsValuesInPlace(c, b) { // whole vectors can be read where they are
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return
 	}
@@ -106,6 +106,12 @@ func (w *scratch) hides(b *part, t *tile, v []float32) bool {
 	return !w.finite
 }
 
+// readsValuesInPlace reports whether the rows of a chunk that see a part are so few that values are
+// read where the caller has them.
+func (p *plan) readsValuesInPlace(c *chunk, b *part) bool {
+	return c.rows-b.blind <= p.values.inPlaceRows
+}
+
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
@@ -120,7 +126,7 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
 		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
-	case c.rows <= p.values.inPlaceRows:
+	case p.readsValuesInPlace(c, b):
 		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}
 	return w.v

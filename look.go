@@ -42,11 +42,13 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 	return b.saw != sawNone
 }
 
-// see makes a tile one of what its rows see, and notes whether their scores have a bias.
+// see makes a tile one of what its rows see, and notes whether their scores have a bias. Where the
+// bias has hidden nothing of late, it is looked at later, as it is added: it is in the cache once.
 func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
-	if b.asks {
+	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers && !p.listed
+	if b.asks && !t.asks {
 		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
-		b.biased = b.biased || adds
+		b.biased, w.biasHid = b.biased || adds, hides
 		if hides {
 			b.hides = true
 			w.trim(c, t)
@@ -147,6 +149,19 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 		clear(seen)
 		return sawNone
 	}
+	if w.rowsInRuns(p, c, b) {
+		b.inRuns = true
+		for row := 0; row < c.rows; {
+			sees, rows := p.runOfBlocks(c, b, row)
+			if row += rows; !sees {
+				b.blind += rows
+			}
+		}
+		if b.blind == 0 {
+			return sawAll
+		}
+		return sawSome
+	}
 	hides, some := !b.equal || whole != ^uint64(0), false
 	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
 		fillOnes(seen)
@@ -230,6 +245,30 @@ func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
 	return false
 }
 
+// rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all who do go from
+// kernel to kernel. Then these are found run by run, and not written down row by row.
+func (w *scratch) rowsInRuns(p *plan, c *chunk, b *part) bool {
+	alike := p.group == 1 || p.blocked.SH == 0
+	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&
+		p.weights.Data == nil && alike && c.base%Block == 0 && b.equal && b.hi-b.lo == Block &&
+		p.full && c.rows > p.keys.inPlaceRows && !c.apart
+}
+
+// runOfBlocks is how many rows from one on see all of a block, or nothing of it, by Options.Blocks.
+func (p *plan) runOfBlocks(c *chunk, b *part, row int) (sees bool, rows int) {
+	h, i := p.locate(c.kv, c.row+row)
+	i -= c.query
+	at := p.blocked.offset(c.b, h, c.blockRow+i/Block) + (c.base+b.first)/Block
+	sees = p.blocked.Data[at]
+	for rows = (i/Block+1)*Block*p.group - (c.row + row - c.query*p.group); row+rows < c.rows; {
+		if at += p.blocked.SL; p.blocked.Data[at] != sees {
+			return sees, rows
+		}
+		rows += Block * p.group
+	}
+	return sees, c.rows - row
+}
+
 // lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
 // reports whether there are some.
 func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides bool) {
@@ -280,6 +319,10 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 		return hides, adds
 	}
 	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
+		if h, i := p.locate(c.kv, first); i == (first+rows-1)/group { // heads of one query
+			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
+			return maskBias(x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
+		}
 		for r := range min(group, rows) {
 			h, i := p.locate(c.kv, first+r)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
@@ -351,14 +394,14 @@ func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 
 // seesWhole reports whether all rows of a chunk see a whole block.
 func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
-	t := tile{rows: c.rows, hi: Block, uniform: true}
 	if !w.look(p, c, b) || b.saw != sawAll {
 		return false
 	}
+	hides := false
 	if b.asks {
-		w.see(p, c, b, &t)
+		hides, b.biased = w.lookAtBias(p, c, b, 0, c.rows)
 	}
-	return !b.hides
+	return !hides
 }
 
 // skipHidden is the first key from lo to hi−1 at which the block begins, or lo, of which a mask or

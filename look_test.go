@@ -187,6 +187,46 @@ func TestHiddenBlocksAreNotRead(t *testing.T) {
 	})
 }
 
+// A bias that begins to hide keys after many rows for which it hid none has the bits of a mask that
+// hides them, whose NaN is not seen.
+func TestBiasHidesLate(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		for range budget(40) {
+			s := shape{1, 1 + r.IntN(2), 1 + r.IntN(3), 2*Block + r.IntN(2*Block), 4 * Block, 16, 16}
+			p := newProblem(r, normal, s)
+			p.opt = Options{Bias: tensor(r, normal, 1, oneOr(r, p.q.H), p.q.L, p.k.L)}
+			if r.IntN(3) == 0 {
+				p.opt.Causal = TopLeft
+			}
+			masked := *p
+			masked.opt.Mask = BHLD(make([]bool, len(p.opt.Bias.Data)), 1, p.opt.Bias.H, p.q.L, p.k.L)
+			hidden, from := r.IntN(p.k.L), r.IntN(p.q.L)
+			for h := range p.opt.Bias.H {
+				for i := range p.q.L {
+					bias, mask := p.opt.Bias.row(0, h, i), masked.opt.Mask.row(0, h, i)
+					fillWith(mask, true)
+					for j := 0; i >= from && j < hidden; j++ {
+						mask[j], bias[j] = false, negInf
+					}
+				}
+			}
+			for h := range s.kvh {
+				fillWith(p.v.row(0, h, 0), nan32())
+			}
+			unhidden := masked.opt.Bias
+			unhidden.Data = append([]float32(nil), unhidden.Data...)
+			for i, e := range unhidden.Data {
+				if e == negInf {
+					unhidden.Data[i] = nan32()
+				}
+			}
+			masked.opt.Bias = unhidden
+			p.same(t, "Attend", p.solve(t, Attend), masked.solve(t, Attend))
+		}
+	})
+}
+
 func TestBlocksErrors(t *testing.T) {
 	x := func(l int) Tensor { return zeros(1, 2, l, 8) }
 	dst := BHLD(nans(2*70*8), 1, 2, 70, 8)

@@ -312,6 +312,8 @@ type part struct {
 	asks   bool  // but for a bias, which is to be looked at tile by tile;
 	partly bool  // so they may not see all of it
 	hides  bool  // the bias has hidden keys of some row
+	blind  int   // rows that are known to see nothing of it
+	inRuns bool  // by Options.Blocks rows see all or nothing, which is not in scratch.seen
 }
 
 // tile is the rows that go through the kernels together, and the keys of the
@@ -320,6 +322,7 @@ type tile struct {
 	row, rows int
 	lo, hi    int
 	uniform   bool // all rows see all keys of [lo, hi), by position
+	asks      bool // but for a bias, which is looked at as it is added
 }
 
 // diagonalRows rows go together where the rows of a block see different keys: as many as a panel

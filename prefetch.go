@@ -71,17 +71,21 @@ func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts i
 	return runs
 }
 
-// prefetchPairs puts what is looked at next in front of the queue: the bias of the next tile, which
-// is much memory, or if there is none, the tile's mask for the next block.
+// prefetchPairs puts what is looked at next in front of the queue: the bias of the tile, or of the
+// next one if that was looked at, which is much memory, or if there is none, the tile's mask for the
+// next block.
 func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	row, first := c.row+t.row, b.first+Block
-	if p.bias.Data != nil {
+	switch {
+	case t.asks:
+		first = b.first
+	case p.bias.Data != nil:
 		if row += t.rows; t.row+t.rows < c.rows {
 			first = b.first
 		} else {
 			row = c.row
 		}
-	} else if p.mask.Data == nil {
+	case p.mask.Data == nil:
 		return
 	}
 	if c.rows <= inPlaceRows || first >= c.hi || c.apart || p.listed {

@@ -15,6 +15,7 @@ type scratch struct {
 	natural []bool      // rows whose maxima are in natural units since sinks were merged
 	visible []uint64    // keys that the rows of s see
 	seen    []uint64    // keys that the rows of a chunk see of the block that was looked at
+	biasHid bool        // the bias that was looked at last has hidden some key
 	allowed []uint64    // what a bias allows each query
 	ahead   []maskAhead // and a mask in the blocks at hand
 	known   []uint8     // what the rows of each chunk of a head see of each block, for all heads

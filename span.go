@@ -120,17 +120,23 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 // addRun adds a block that was looked at to rows from one on that see nothing of it or, if these
 // may go from kernel to kernel, all of it. It returns how many rows these are.
 func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bool) (rows int) {
-	if rows = w.runOf(0, c, row); rows > 0 {
+	sees := false
+	if b.inRuns {
+		sees, rows = p.runOfBlocks(c, b, row)
+	} else if rows = w.runOf(0, c, row); rows == 0 {
+		if !full {
+			return 0
+		}
+		sees, rows = true, w.runOf(^uint64(0), c, row)
+		if rows < diagonalRows && rows < c.rows-row {
+			return 0
+		}
+	}
+	if !sees {
 		if st.overwrite {
 			clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
 		}
 		return rows
-	}
-	if !full {
-		return 0
-	}
-	if rows = w.runOf(^uint64(0), c, row); rows < diagonalRows && rows < c.rows-row {
-		return 0
 	}
 	w.fullTiles(p, c, st, b, row, rows)
 	return rows

@@ -7,15 +7,20 @@ import "math"
 // none. It reports whether every row sees every key of the block; if not, the keys that a row sees
 // have their bits set in w.visible.
 func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
+	if p.natural { // some are asked for
+		w.naturalOptions(p, c, b, t, at)
+	}
 	if full = t.uniform && t.lo == 0 && t.hi == Block; !full {
 		w.visibleKeys(p, c, b, t, at)
 	}
-	switch {
-	case !p.natural: // none is asked for
-		return full
-	case !c.apart || !b.biased && p.slopes == nil:
+	return full
+}
+
+// naturalOptions is what optionScores does with scores.
+func (w *scratch) naturalOptions(p *plan, c *chunk, b *part, t *tile, at int) {
+	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
-		return full
+		return
 	}
 	for i := range w.beside {
 		x := &w.beside[i].chunk
@@ -25,7 +30,6 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 			w.rowScores(p, x, b, &rows, at+from-c.at-t.row)
 		}
 	}
-	return full
 }
 
 // rowScores makes scores of a tile's products whose rows are of one sequence.
@@ -40,8 +44,8 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 	if p.integers {
 		// done
-	} else if b.biased {
-		w.addBias(p, c, b.first, t, at, u)
+	} else if b.biased || t.asks {
+		w.addBias(p, c, b, t, at, u)
 	} else if u != 1 {
 		w.scaleScores(u, t, at)
 	}
@@ -109,23 +113,41 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 }
 
 // addBias adds the bias to the tile's scores.
-func (w *scratch) addBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
+func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32) {
 	if p.listed {
-		w.addListBias(p, c, first, t, at, u)
+		w.addListBias(p, c, b.first, t, at, u)
 		return
 	}
-	for r := range min(p.group, t.rows) {
-		h, i := p.locate(c.kv, c.row+t.row+r)
-		from := p.bias.offset(c.b, h, i) + c.base + first + t.lo
-		s, rows := w.s[(at+r)*Block+t.lo:], p.rowsOfHead(t, r)
-		addBias(s, p.bias.Data[from:], rows, p.group, p.bias.SL, t.hi-t.lo, u)
+	row, heads, step, stride := c.row+t.row, min(p.group, t.rows), p.group, p.bias.SL
+	if row/p.group == (row+t.rows-1)/p.group { // heads of one query
+		heads, step, stride = 1, 1, p.bias.SH
+	}
+	for r := range heads {
+		h, i := p.locate(c.kv, row+r)
+		bias := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+t.lo:]
+		s, rows := w.s[(at+r)*Block+t.lo:], (t.rows-r+step-1)/step
+		if t.asks {
+			w.seeBias(b, t, s, bias, w.seen[c.at+t.row+r:], rows, step, stride, u)
+		} else {
+			addBias(s, bias, rows, step, stride, t.hi-t.lo, u)
+		}
 	}
 }
 
-// rowsOfHead is the number of rows that belong to the head of row first: that one
-// and every group-th row after it. In a mask or bias they follow each other.
-func (p *plan) rowsOfHead(t *tile, first int) int {
-	return (t.rows - first + p.group - 1) / p.group
+// seeBias is addBias of some rows, every step-th one, whose biases are looked at, too: a few rows at
+// a time, which the L1 cache holds.
+func (w *scratch) seeBias(b *part, t *tile, s, bias []float32, seen []uint64, rows, step,
+	stride int, u float32) {
+	const few = 8
+	for r := 0; r < rows; r += few {
+		n, keys, x := min(few, rows-r), t.hi-t.lo, bias[r*stride:]
+		hides, adds := maskBias(x, seen[r*step:], n, step, stride, t.lo, keys)
+		addBias(s[r*step*Block:], x, n, step, stride, keys, u)
+		b.biased = b.biased || adds
+		if hides {
+			b.hides, w.biasHid, t.uniform = true, true, false
+		}
+	}
 }
 
 // visibleKeys leaves a bit in w.visible for each key of the block that a row sees by its position,

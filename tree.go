@@ -211,9 +211,7 @@ func (s *state) merge(t *state, rows, stride int, u *units) {
 		n := min(together, rows-r)
 		_, c := u.of(r)
 		mergeSums(s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], c)
-		for i := range n {
-			merge(s.o[(r+i)*stride:], t.o[(r+i)*stride:][:stride], x[i], y[i])
-		}
+		mergeRows(s.o[r*stride:], t.o[r*stride:], x[:n], y[:n], stride)
 	}
 }
 
