@@ -39,8 +39,8 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *bloc
 	}
 }
 
-// blockFactors is what makes weights of the integers of a panel: its d and dmin, and these times the
-// scales and minima at hand, repeated for factorRows inputs, which kernels take as one row.
+// blockFactors is what makes weights of the integers of a panel: its d and dmin, and these times
+// the scales and minima at hand, repeated for factorRows inputs, which kernels take as one row.
 type blockFactors struct {
 	d      [2 * panel]float32
 	scales [factorRows * panel]float32

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
@@ -29,12 +30,7 @@ var blockTypes = []blockType{
 
 // blockTypeOf is what is known of a type.
 func blockTypeOf(of attn.BlockType) *blockType {
-	for i := range blockTypes {
-		if blockTypes[i].of == of {
-			return &blockTypes[i]
-		}
-	}
-	return nil
+	return &blockTypes[slices.IndexFunc(blockTypes, func(t blockType) bool { return t.of == of })]
 }
 
 // matrixSide is the inputs and outputs of the matrices.
