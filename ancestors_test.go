@@ -152,7 +152,7 @@ func TestChainIsCausal(t *testing.T) {
 // what their paths say.
 func TestAncestorsOfManyQueries(t *testing.T) {
 	r := random(t.Name())
-	for n := range max(60, budget(300)) {
+	for n := range max(20, budget(300)) {
 		lq, group := 1+r.IntN(5*Segment), 1+r.IntN(3)
 		if n%3 == 0 {
 			lq = 1 + r.IntN(3*Block)
