@@ -501,8 +501,8 @@ func TestNoAllocationOverDocuments(t *testing.T) {
 	})
 	p := NewPool(3)
 	defer p.Close()
-	x := newProblem(random("no allocation"), normal, shape{1, 2, 2, 3000, 3000, 8, 8})
-	dst, lens := zeros(1, 4, 3000, 8), []int{700, 0, 300, 2000}
+	x := newProblem(random("no allocation"), normal, shape{1, 1, 2, 1500, 1500, 8, 8})
+	dst, lens := zeros(1, 2, 1500, 8), []int{200, 0, 100, 1200}
 	mustNotAllocateInPool(t, func() error {
 		return p.Attend(dst, x.q, x.k, x.v, &Options{Documents: lens, Causal: TopLeft})
 	})
