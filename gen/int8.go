@@ -434,7 +434,8 @@ func (p *int8Program) rowAt(i, half int) Mem {
 func (p *int8Program) split(at int, even, odd reg.VecPhysical) {
 	switch from := p.panel(at / p.vecs).Offset(at % p.vecs * p.size); {
 	case p.codes != nil:
-		p.codes.lookUp(p, from, odd)
+		p.codes.split(p, from, even, odd)
+		return
 	case p.wide:
 		VMOVDQU32(from, odd)
 	default:
