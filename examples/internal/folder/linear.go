@@ -59,22 +59,42 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	if l.Err != nil {
 		return made
 	}
-	pack := attn.PackBlocks
-	if l.pool != nil {
-		pack = l.pool.PackBlocks // on all threads
+	data = pairsApart(data, t.size(in), p.Interleaved)
+	var minima []byte
+	if t.as != nil {
+		data, minima = t.reblock(data)
+		name += ", of " + t.name + ","
 	}
-	var err error
-	made.Matrix, err = pack(pairsApart(data, t.size(in), p.Interleaved), t.block, p.Out, in,
-		attn.MatrixConfig{Integers: l.Integers})
-	if err != nil {
-		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
-		return made
+	made.Matrix = l.packBlocks(t, name, data, t.block, p.Out, in, l.Integers)
+	for i := range len(minima) / 2 {
+		if m := halfAt(minima[2*i:]); m-m != 0 {
+			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.file.Name(), name,
+				i, m)
+		}
 	}
-	l.Packed += made.MemoryUse()
+	if minima != nil {
+		made.Minima = l.packBlocks(t, name, minima, attn.BlockF16, p.Out, in/MinimaInputs, false)
+	}
 	if bias {
 		made.Bias = l.bias(p)
 	}
 	return made
+}
+
+// packBlocks packs a tensor on all threads.
+func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.BlockType, out, in int,
+	integers bool) *attn.Matrix {
+	pack := attn.PackBlocks
+	if l.pool != nil {
+		pack = l.pool.PackBlocks
+	}
+	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: integers})
+	if err != nil {
+		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
+		return nil
+	}
+	l.Packed += m.MemoryUse()
+	return m
 }
 
 // pairsApart puts the rows of heads, which come in pairs, into the order in which the first of all
