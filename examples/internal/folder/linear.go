@@ -48,9 +48,7 @@ func (l *Loader) bias(p Part) []float32 {
 }
 
 // keeps says whether a matrix is packed without a copy in float32.
-func (l *Loader) keeps(t *stored) bool {
-	return t != nil && t.encoding != nil && t.block != 0 && (t.quantized || !l.Integers)
-}
+func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding != nil && t.block != 0 }
 
 // packStored packs the blocks of a tensor.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
@@ -65,7 +63,7 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 		data, minima = t.reblock(data)
 		name += ", of " + t.name + ","
 	}
-	made.Matrix = l.packBlocks(t, name, data, t.block, p.Out, in, l.Integers)
+	made.Matrix = l.packBlocks(t, name, data, t.block, p.Out, in, l.Integers && t.quantized)
 	for i := range len(minima) / 2 {
 		if m := halfAt(minima[2*i:]); m-m != 0 {
 			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.file.Name(), name,
@@ -117,11 +115,8 @@ func pairsApart[T any](rows []T, width, head int) []T {
 func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
-		if l.Integers {
-			kind = attn.I8 // the only format whose products are of integers
-		}
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers})
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()

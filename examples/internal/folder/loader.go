@@ -23,7 +23,7 @@ type Loader struct {
 	Random   func(name string, shape []int) []float32 // makes weights of no folder
 	Err      error
 	Packed   int  // bytes of all matrices so far
-	Integers bool // matrices, which are of I8, multiply in integers
+	Integers bool // matrices of I8 and of blocks of integers multiply in integers
 
 	files   []*os.File
 	tensors map[string]*stored
