@@ -100,6 +100,10 @@ func (c *trial) scoreInt8(rows, d, n int) {
 
 func (c *trial) accumulateInt8(rows, keys, cols int) {
 	c.anyIntegers()
+	of := c.IntN(3)
+	if of != 0 {
+		keys = min(keys, Block)
+	}
 	b, elements := c.anyTypedLayout(I8, keys, cols)
 	v := c.typedInput(I8, elements)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
@@ -107,7 +111,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
 	w := integerRows{words: words}
 	var alpha []float32
-	switch c.IntN(3) {
+	switch of {
 	case 0:
 		w, words = c.bytes(rows, wStride, fStride, keys)
 	case 1:

@@ -13,7 +13,7 @@ import (
 // int8Kernels emits everything in integers.
 func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
-	int8Kernel("accumulateInt8SIMD", int8AVX2, accumulateInt8)
+	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
 	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
 	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
@@ -46,6 +46,7 @@ type int8Set struct {
 	wide   bool // 16 lanes
 	vnni   bool // multiply and add are one instruction
 	groups []tileGroup
+	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
 
 // Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
@@ -53,6 +54,8 @@ type int8Set struct {
 var (
 	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
 		{1, 4, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
+		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
@@ -72,7 +75,7 @@ type int8Program struct {
 	int8Set
 	operation  int8Operation
 	form       int8Form
-	vecs, size int  // vectors of a panel, and bytes of one
+	vecs, size int // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
 	n          int // panels of the tile at hand
 	codes      *int4Codes
@@ -84,7 +87,9 @@ type int8Program struct {
 	outputs                   beginning
 	// of the first row and of the tile's; in scores f are the keys' scales
 	f, fAt, starts, startsAt Mem
-	request                  Mem // the next address that few rows prefetch, or 0
+	request                  Mem  // the next address that few rows prefetch, or 0
+	words                    Mem  // of a panel that is widened
+	widened                  bool // tiles at hand read these
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -113,7 +118,12 @@ func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 }
 
 func (p *int8Program) kernel(name string) {
-	TEXT(name, noSplit, p.signature())
+	if p.widens {
+		TEXT(name, growsStack, p.signature())
+		p.words = AllocLocal(widenedBytes + vector)
+	} else {
+		TEXT(name, noSplit, p.signature())
+	}
 	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
 		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
 		&p.request)...)
@@ -198,7 +208,7 @@ func (p *int8Program) arguments() {
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
 func (p *int8Program) group(g tileGroup) {
-	p.n = g.panels
+	p.n, p.widened = g.panels, p.widens && g.upTo == manyRows
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -208,6 +218,9 @@ func (p *int8Program) group(g tileGroup) {
 	Label(name)
 	CMPQ(p.panels, imm(g.panels))
 	JL(LabelRef(end))
+	if p.widened {
+		p.widen()
+	}
 	move(p.c, p.cRow)
 	MOVQ(p.a, aPtr)
 	move(p.rows, p.rest)
@@ -252,7 +265,11 @@ func (p *int8Program) group(g tileGroup) {
 // tileOperands points at what any tile of a group begins with.
 func (p *int8Program) tileOperands(g tileGroup) {
 	MOVQ(p.aStride, aStride)
-	MOVQ(p.b, b0)
+	if p.widened {
+		align(p.words, b0)
+	} else {
+		MOVQ(p.b, b0)
+	}
 	if p.n >= 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
 	}
@@ -299,7 +316,11 @@ func (p *int8Program) tile(r int) {
 
 // nextGroups moves on by what lies together of b, and by some groups of the rows.
 func (p *int8Program) nextGroups(r, groups int) {
-	ADDQ(bStride, b0)
+	if p.widened {
+		ADDQ(imm(2*panelGroup), b0)
+	} else {
+		ADDQ(bStride, b0)
+	}
 	if p.n >= 4 {
 		ADDQ(bStride, avx512Temp)
 	}

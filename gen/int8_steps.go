@@ -63,11 +63,13 @@ func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)
 
 // step multiplies a group of four steps.
 func (p *int8Program) step(r int) {
-	switch p.form {
-	case byteForm:
+	switch {
+	case p.form == byteForm:
 		p.stepOfBytes(r)
-	case magnitudeForm:
+	case p.form == magnitudeForm:
 		p.stepOfMagnitudes(r)
+	case p.widened:
+		p.stepOfWidened(r)
 	default:
 		p.stepOfWords(r)
 	}
@@ -133,13 +135,55 @@ func (p *int8Program) stepOfWords(r int) {
 	pairs := free[:2*p.n*p.vecs] // even and odd bytes of each vector
 	row, product := free[len(pairs)], free[len(free)-1]
 	for at := range p.n * p.vecs {
-		p.split(at, pairs[2*at], pairs[2*at+1])
+		p.split(p.vectorOf(at), pairs[2*at], pairs[2*at+1])
 	}
 	for i := range r {
 		for half := range 2 {
 			VPBROADCASTD(p.rowAt(i, half), row)
 			for at := range p.n * p.vecs {
 				p.multiplyAdd(pairs[2*at+half], row, p.regs[i*p.n*p.vecs+at], product)
+			}
+		}
+	}
+}
+
+// panelGroup is the bytes of a group of four steps of a panel.
+const panelGroup = 4 * panel
+
+// widenedBytes is those of the words of a panel of Block keys.
+const widenedBytes = 2 * panel * block
+
+// widen makes words of a panel: of each group the even bytes, and then the odd ones.
+func (p *int8Program) widen() {
+	from, to, loop := b0, a0, unique("widen")
+	even, odd := p.regs[0], p.regs[1]
+	MOVQ(p.b, from)
+	align(p.words, to)
+	MOVQ(p.steps, count)
+	Label(loop)
+	for v := range p.vecs {
+		p.split(Mem{Base: from, Disp: v * p.size}, even, odd)
+		p.load(even, Mem{Base: to, Disp: v * p.size})
+		p.load(odd, Mem{Base: to, Disp: panelGroup + v*p.size})
+	}
+	ADDQ(bStride, from)
+	ADDQ(imm(2*panelGroup), to)
+	DECQ(count)
+	JNE(LabelRef(loop))
+}
+
+// stepOfWidened multiplies a group of four steps by words of one panel.
+func (p *int8Program) stepOfWidened(r int) {
+	free := p.regs[r*p.vecs:]
+	b, row, products := free[:p.vecs], free[p.vecs], free[p.vecs+1:]
+	for half := range 2 {
+		for v := range b {
+			p.load(Mem{Base: b0, Disp: half*panelGroup + v*p.size}, b[v])
+		}
+		for i := range r {
+			VPBROADCASTD(p.rowAt(i, half), row)
+			for v := range b {
+				p.multiplyAdd(b[v], row, p.acc(i, 0, v), products[v])
 			}
 		}
 	}
@@ -152,7 +196,7 @@ func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 		VPBROADCASTD(p.rowAt(i/2, i%2), row)
 	}
 	for at := range p.n * p.vecs {
-		p.split(at, even, odd)
+		p.split(p.vectorOf(at), even, odd)
 		for i, row := range rows {
 			p.multiplyAdd([]reg.VecPhysical{even, odd}[i%2], row, p.regs[i/2*p.n*p.vecs+at], product)
 		}
@@ -174,9 +218,9 @@ func (p *int8Program) vectorOf(at int) Mem {
 	return p.panel(at / p.vecs).Offset(at % p.vecs * p.size)
 }
 
-// split loads a vector of the panels and makes words of its even bytes and of its odd ones.
-func (p *int8Program) split(at int, even, odd reg.VecPhysical) {
-	if from := p.vectorOf(at); p.codes != nil {
+// split loads a vector and makes words of its even bytes and of its odd ones.
+func (p *int8Program) split(from Mem, even, odd reg.VecPhysical) {
+	if p.codes != nil {
 		p.codes.lookUp(p, from, odd)
 	} else {
 		p.load(from, odd)
