@@ -136,8 +136,8 @@ func (t *int8Kernel) addCodes(r int, group []Vec, lane int) {
 	}
 }
 
-// codesOfValues looks up the lower halves of a vector of each four columns, or the upper ones, which
-// are the last to be read.
+// codesOfValues looks up the lower halves of a vector of each four columns, or the upper ones,
+// which are the last to be read.
 func (t *int8Kernel) codesOfValues(half int) {
 	t.Ld1(valueGroups, b0)
 	if half == 1 {

@@ -50,8 +50,8 @@ func (o *options) setCache(text string) (err error) {
 }
 
 // setIntegers sets the types whose products are of integers: those of the cache to i8 if nothing
-// else was said, and matrices to i8, or in a GGUF file to what the file has. Of a GGUF file products
-// are of integers unless something was said that contradicts it.
+// else was said, and matrices to i8, or in a GGUF file to what the file has. Products by a GGUF
+// file's matrices are of integers unless something was said that contradicts it.
 func (o *options) setIntegers(f *flag.FlagSet) error {
 	said := map[string]string{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = x.Value.String() })
