@@ -21,7 +21,7 @@ func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 		s4, s5 = e*y[4]+float32(s4), e*y[5]+float32(s5)
 		s6, s7 = e*y[6]+float32(s6), e*y[7]+float32(s7)
 	}
-	*sum = [Lanes]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+	sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7] = s0, s1, s2, s3, s4, s5, s6, s7
 }
 
 // agrees reports whether functions return what the emulation does, on numbers that tell one
