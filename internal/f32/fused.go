@@ -12,6 +12,13 @@ var fuses = agrees(fusedOnce, fusedChains)
 //go:noinline
 func fusedOnce(a, b, c float32) float32 { return a*b + float32(c) }
 
+// FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd and the instructions
+// FMLA and FMADDS do. Inlined, it would be compiled with the flags of another package, which were
+// not looked at.
+//
+//go:noinline
+func FMA(a, b, c float32) float32 { return fma(a, b, c) }
+
 func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 	s0, s1, s2, s3, s4, s5, s6, s7 := lanesOf(sum)
 	for x, e := range a {
