@@ -161,13 +161,6 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 	return s.taken[t.layer] - t.length, nil
 }
 
-// ride is a message's tokens on their way to the copies of a part.
-type ride struct {
-	part    *sequencePart
-	request appendRequest
-	took    map[*partCopy]outcome // what is known already
-}
-
 // messageLength is how many tokens a message has, from number at of some on: all in one part.
 func (s *Sequence) messageLength(t *tokens, at int) int {
 	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
@@ -182,27 +175,9 @@ func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error
 	if err != nil {
 		return nil, err
 	}
-	return &ride{part: p, took: map[*partCopy]outcome{}, request: appendRequest{epoch: p.epoch,
-		layer: uint32(t.layer), position: (t.length + at) % s.tokens, tokens: n,
-		k: gatherTokens(&t.k, at, n), v: gatherTokens(&t.v, at, n)}}, nil
-}
-
-// length is how many tokens a copy has at least that has taken the message.
-func (r *ride) length() int { return r.request.position + r.request.tokens }
-
-// to is the message for a copy.
-func (r *ride) to(copy uint64) appendRequest {
-	x := r.request
-	x.copy = copy
-	return x
-}
-
-// encode is the message for any copy, as a request of its own.
-func (r *ride) encode(client clientID) func(copy uint64) []byte {
-	return func(copy uint64) []byte {
-		x := r.to(copy)
-		return x.encode(client)
-	}
+	return newRide(p, appendRequest{epoch: p.epoch, layer: uint32(t.layer),
+		position: (t.length + at) % s.tokens, tokens: n, k: gatherTokens(&t.k, at, n),
+		v: gatherTokens(&t.v, at, n)}), nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
