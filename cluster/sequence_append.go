@@ -237,7 +237,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
-		for _, worker := range rank(c.takers(), s.id, i) {
+		for _, worker := range s.places(i) {
 			if len(p.copies) == c.config.Copies {
 				break
 			}
