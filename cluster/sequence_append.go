@@ -73,7 +73,7 @@ type tokens struct {
 	k, v          attn.Tensor
 }
 
-// prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns the layer.
+// prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns it.
 func (s *Sequence) prepare(ctx context.Context, t *tokens) error {
 	if err := s.mend(ctx); err != nil {
 		return err
