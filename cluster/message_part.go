@@ -100,33 +100,33 @@ func (r *createRequest) decode(d *decoder) error {
 }
 
 // appendRequest adds tokens to a layer of a copy: tokens one after another, the heads of each
-// side by side.
+// side by side, in the formats in which those of its shape travel.
 type appendRequest struct {
 	copy     uint64
 	epoch    uint32
 	layer    uint32
 	position int // in the part
 	tokens   int
-	k, v     []float32
+	k, v     []byte // as appendElements writes them
 }
 
 func (r *appendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAppend, client)
-	e.data = slices.Grow(e.data, 64+4*(len(r.k)+len(r.v)))
+	e.data = slices.Grow(e.data, 64+len(r.k)+len(r.v))
 	e.u64(r.copy)
 	e.u32(r.epoch)
 	e.u32(r.layer)
 	e.u32(uint32(r.position))
 	e.u32(uint32(r.tokens))
-	e.floats(r.k)
-	e.floats(r.v)
+	e.bytes(r.k)
+	e.bytes(r.v)
 	return e.data
 }
 
 func (r *appendRequest) decode(d *decoder) error {
 	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
 	r.position, r.tokens = d.size("position"), d.size("tokens")
-	r.k, r.v = d.floats(), d.floats()
+	r.k, r.v = d.bytes(), d.bytes()
 	return d.end()
 }
 

@@ -64,8 +64,9 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
 			r.tokens, p.tokens)
 	case !s.hold(r):
-		return 0, fail(attn.ErrShape, "k and v have %d and %d elements, want those of %d tokens of %d "+
-			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.values())
+		return 0, fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d "+
+			"heads of %d in %v and %d in %v", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim,
+			wireFormat(s.format), s.values(), wireFormat(s.valueFormat))
 	case r.position > l.length:
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
@@ -82,11 +83,12 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	return l.length, nil
 }
 
-// hold reports whether the elements of a message are those of its tokens. Sizes are of a worker's
+// hold reports whether the bytes of a message are those of its tokens. Sizes are of a worker's
 // limits, so that products fit 64 bits.
 func (s *shape) hold(r *appendRequest) bool {
 	heads := int64(r.tokens) * int64(s.kvHeads)
-	return int64(len(r.k)) == heads*int64(s.headDim) && int64(len(r.v)) == heads*int64(s.values())
+	return int64(len(r.k)) == heads*int64(s.headDim)*int64(wireBytes(s.format)) &&
+		int64(len(r.v)) == heads*int64(s.values())*int64(wireBytes(s.valueFormat))
 }
 
 // appendSome adds some tokens from number at of a message on, as many as go to one run.
@@ -125,11 +127,17 @@ func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err er
 
 // views are some tokens of a message.
 func (r *appendRequest) views(s *shape, at, n int) (k, v attn.Tensor) {
-	k = attn.BLHD(r.k[at*s.kvHeads*s.headDim:], 1, n, s.kvHeads, s.headDim)
+	k = tokensIn(r.k, s.format, at, n, s.kvHeads, s.headDim)
 	if !s.valuesInKeys {
-		v = attn.BLHD(r.v[at*s.kvHeads*s.valueDim:], 1, n, s.kvHeads, s.valueDim)
+		v = tokensIn(r.v, s.valueFormat, at, n, s.kvHeads, s.valueDim)
 	}
 	return k, v
+}
+
+// tokensIn are tokens [at, at+n) of one side of a message.
+func tokensIn(raw []byte, f attn.Format, at, n, heads, dim int) attn.Tensor {
+	token := heads * dim * wireBytes(f)
+	return attn.BLHD(elements(f, raw[at*token:(at+n)*token]), 1, n, heads, dim)
 }
 
 // last is the last run of a layer, nil if there is none.

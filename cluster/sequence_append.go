@@ -96,7 +96,6 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 		return nil, err
 	}
 	defer s.change.unshare()
-	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
 	s.mu.Lock()
 	now, at := s.lengths[layer], s.taken[layer]-length
 	s.mu.Unlock()
@@ -106,13 +105,13 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	}
 	for at < k.L {
 		position := (length + at) % s.tokens
-		n := min(k.L-at, s.tokens-position, max(1, int(int64(s.client.config.Chunk)/perToken)))
+		n := min(k.L-at, s.tokens-position, max(1, int(int64(s.client.config.Chunk)/s.shape.tokenBytes())))
 		p, err := s.part(ctx, (length+at)/s.tokens)
 		if err != nil {
 			return nil, err
 		}
 		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
-			k: gatherTokens(&k, at, n), v: gatherTokens(&v, at, n)}
+			k: gatherTokens(s.shape.format, &k, at, n), v: gatherTokens(s.shape.valueFormat, &v, at, n)}
 		err = s.toAll(ctx, p, func(copy uint64) []byte {
 			r.copy = copy
 			return r.encode(s.client.id)
@@ -155,17 +154,6 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 		}
 		s.change.unshare()
 	}
-}
-
-// gatherTokens copies tokens out of a view, the heads of each side by side.
-func gatherTokens(x *attn.Tensor, at, n int) []float32 {
-	out := make([]float32, 0, n*x.H*x.D)
-	for i := at; i < at+n; i++ {
-		for h := range x.H {
-			out = append(out, x.Row(0, h, i)...)
-		}
-	}
-	return out
 }
 
 // part is a part by number, which is made if it is the next one.
