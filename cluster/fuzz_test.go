@@ -20,7 +20,8 @@ func samples() [][]byte {
 	return [][]byte{
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
 			false}}).encode(id),
-		(&appendRequest{copy: 1, tokens: 2, k: make([]byte, 16), v: make([]byte, 16)}).encode(id),
+		(&appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2,
+			k: make([]byte, 16), v: make([]byte, 16)}}}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
 			parts: []attendPart{part, next}}).encode(id),
 		(&truncateRequest{1, 1, []uint32{1, 0}}).encode(id),

@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"slices"
-
-	"github.com/seed-1415985d/attn"
-)
+import "github.com/seed-1415985d/attn"
 
 // Messages about copies of parts. A copy is named by its client and a number that the client never
 // uses again, so a message that comes late finds nothing. Its epoch counts truncations: an append
@@ -96,37 +92,6 @@ func (r *createRequest) decode(d *decoder) error {
 	r.copy, r.sequence, r.part, r.epoch = d.u64(), d.u64(), d.u32(), d.u32()
 	r.tokens, r.lease = d.size("tokens"), d.u32()
 	r.shape = d.shape()
-	return d.end()
-}
-
-// appendRequest adds tokens to a layer of a copy: tokens one after another, the heads of each
-// side by side, in the formats in which those of its shape travel.
-type appendRequest struct {
-	copy     uint64
-	epoch    uint32
-	layer    uint32
-	position int // in the part
-	tokens   int
-	k, v     []byte // as appendElements writes them
-}
-
-func (r *appendRequest) encode(client clientID) []byte {
-	e := beginRequest(opAppend, client)
-	e.data = slices.Grow(e.data, 64+len(r.k)+len(r.v))
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.u32(r.layer)
-	e.u32(uint32(r.position))
-	e.u32(uint32(r.tokens))
-	e.bytes(r.k)
-	e.bytes(r.v)
-	return e.data
-}
-
-func (r *appendRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
-	r.position, r.tokens = d.size("position"), d.size("tokens")
-	r.k, r.v = d.bytes(), d.bytes()
 	return d.end()
 }
 

@@ -58,42 +58,54 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	defer p.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &p.shape
+	tokens := r.tokens()
 	switch {
-	case r.position+r.tokens > p.tokens:
+	case int64(r.position)+tokens > int64(p.tokens):
 		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
-			r.tokens, p.tokens)
-	case !s.hold(r):
-		return 0, fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d "+
-			"heads of %d in %v and %d in %v", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim,
-			wireFormat(s.format), s.values(), wireFormat(s.valueFormat))
+			tokens, p.tokens)
 	case r.position > l.length:
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
 	}
-	before := l.length
-	for at := l.length - r.position; at < r.tokens; {
-		n, err := p.appendSome(l, r, at)
-		if err != nil {
+	for i := range r.pieces {
+		if err := r.pieces[i].check(&p.shape); err != nil {
+			return 0, err
+		}
+	}
+	before, at := l.length, r.position
+	for i := range r.pieces {
+		if err := p.appendPiece(l, &r.pieces[i], at); err != nil {
 			p.cut(l, before)
 			return 0, err
 		}
-		at += n
+		at += r.pieces[i].tokens
 	}
 	return l.length, nil
 }
 
-// hold reports whether the bytes of a message are those of its tokens. Sizes are of a worker's
-// limits, so that products fit 64 bits.
-func (s *shape) hold(r *appendRequest) bool {
-	heads := int64(r.tokens) * int64(s.kvHeads)
-	return int64(len(r.k)) == heads*int64(s.headDim)*int64(wireBytes(s.format)) &&
-		int64(len(r.v)) == heads*int64(s.values())*int64(wireBytes(s.valueFormat))
+// appendPiece adds what the layer does not have yet of a piece that begins at a position.
+func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error {
+	if l.length >= position+piece.tokens {
+		return nil
+	}
+	if len(piece.saved) > 0 {
+		if l.length != position || l.length%attn.Segment != 0 {
+			return fail(errStale, "a run begins at %d after %d tokens, want it to begin a segment after them",
+				position, l.length)
+		}
+		return p.appendRun(l, piece.saved, piece.tokens)
+	}
+	for l.length < position+piece.tokens {
+		if err := p.appendSome(l, piece, l.length-position); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// appendSome adds some tokens from number at of a message on, as many as go to one run.
-func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err error) {
-	n = min(r.tokens-at, attn.Segment-l.length%attn.Segment)
+// appendSome adds some tokens from number at of a piece on, as many as go to one run.
+func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
+	n := min(piece.tokens-at, attn.Segment-l.length%attn.Segment)
 	last, fresh := l.last(), false
 	if last == nil || l.length%attn.Segment == 0 {
 		last, fresh = nil, true
@@ -101,44 +113,32 @@ func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err er
 		last, fresh = nil, true
 	}
 	if fresh {
-		if last, err = p.arena.newRun(p.shape.storeConfig(), (n+attn.Block-1)/attn.Block); err != nil {
-			return 0, err
+		if last, err = p.arena.newRun(p.shape.storeConfig(), pagesOf(n)); err != nil {
+			return err
 		}
 	}
-	err = last.Append(r.views(&p.shape, at, n))
+	err = last.Append(piece.views(&p.shape, at, at+n))
 	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
-			err = last.Append(r.views(&p.shape, at, n))
+			err = last.Append(piece.views(&p.shape, at, at+n))
 		}
 	}
 	if err != nil {
 		if fresh {
 			p.arena.free(last)
 		}
-		return 0, err
+		return err
 	}
 	if fresh {
 		l.runs = append(l.runs, last)
 	}
 	l.length += n
-	return n, nil
+	return nil
 }
 
-// views are some tokens of a message.
-func (r *appendRequest) views(s *shape, at, n int) (k, v attn.Tensor) {
-	k = tokensIn(r.k, s.format, at, n, s.kvHeads, s.headDim)
-	if !s.valuesInKeys {
-		v = tokensIn(r.v, s.valueFormat, at, n, s.kvHeads, s.valueDim)
-	}
-	return k, v
-}
-
-// tokensIn are tokens [at, at+n) of one side of a message.
-func tokensIn(raw []byte, f attn.Format, at, n, heads, dim int) attn.Tensor {
-	token := heads * dim * wireBytes(f)
-	return attn.BLHD(elements(f, raw[at*token:(at+n)*token]), 1, n, heads, dim)
-}
+// pagesOf is how many pages tokens take.
+func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
 // last is the last run of a layer, nil if there is none.
 func (l *partLayer) last() *run {
@@ -303,7 +303,17 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	for len(l.runs) > i {
 		p.cut(l, l.length-l.last().Len())
 	}
-	r, err := p.arena.newRun(p.shape.storeConfig(), attn.Segment/attn.Block)
+	return p.appendRun(l, saved, 0)
+}
+
+// appendRun puts a run that was saved at the end of a layer, whose lock is held: of a number of
+// tokens if one is given.
+func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
+	pages := attn.Segment / attn.Block
+	if tokens > 0 {
+		pages = pagesOf(tokens)
+	}
+	r, err := p.arena.newRun(p.shape.storeConfig(), pages)
 	if err != nil {
 		return err
 	}
@@ -312,7 +322,7 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	switch {
 	case err != nil:
 	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
-		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens:
+		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens, tokens > 0 && n != tokens:
 		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
 			l.length)
 	}

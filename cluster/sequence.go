@@ -39,6 +39,8 @@ type Sequence struct {
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
 
+	packers sync.Pool // of *attn.Cache, in which runs are packed
+
 	mu       sync.Mutex
 	released bool
 	lengths  []int

@@ -110,13 +110,8 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 		if err != nil {
 			return nil, err
 		}
-		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
-			k: gatherTokens(s.shape.format, &k, at, n), v: gatherTokens(s.shape.valueFormat, &v, at, n)}
-		err = s.toAll(ctx, p, func(copy uint64) []byte {
-			r.copy = copy
-			return r.encode(s.client.id)
-		}, position+n)
-		if err != nil {
+		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position}
+		if err := s.send(ctx, p, &r, &k, &v, at, n); err != nil {
 			return p, err
 		}
 		at += n
@@ -128,6 +123,25 @@ func (s *Sequence) appendSome(ctx context.Context, layer, length int,
 	s.lengths[layer] = length + k.L
 	s.mu.Unlock()
 	return nil, nil
+}
+
+// send sends tokens [at, at+n) to the copies of a part. Runs want pages side by side, and where none
+// has as many, elements may still have room.
+func (s *Sequence) send(ctx context.Context, p *sequencePart, r *appendRequest, k, v *attn.Tensor,
+	at, n int) (err error) {
+	for _, elementsOnly := range []bool{false, true} {
+		if r.pieces, err = s.pieces(k, v, at, n, r.position, elementsOnly); err != nil {
+			return err
+		}
+		err = s.toAll(ctx, p, func(copy uint64) []byte {
+			r.copy = copy
+			return r.encode(s.client.id)
+		}, r.position+n)
+		if !errors.Is(err, attn.ErrCapacity) || !r.runs() {
+			break
+		}
+	}
+	return err
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -9,9 +10,68 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Elements of keys and values travel in the bits that the worker keeps, where rounding them here is
-// all that package attn does to them: in F16 and BF16. What it makes of I8 and I4 depends on a
-// rotation and a scale, and it takes float32.
+// Tokens travel in the bits that workers keep. Whole segments, and the beginning of one in whole
+// blocks, are packed here and travel as runs, which workers take over as they are. What is less
+// travels as elements: in F16 and BF16 rounded, which is all that package attn does to them. What it
+// makes of I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
+
+// pieces are tokens [at, at+n) of views, which begin at a position, as they travel; as elements
+// only if they are to go wherever a page is free.
+func (s *Sequence) pieces(k, v *attn.Tensor, at, n, position int, elementsOnly bool) (
+	all []tokenPiece, err error) {
+	for end := at + n; at < end; {
+		size := min(end-at, attn.Segment-position%attn.Segment)
+		run := position%attn.Segment == 0 && size >= attn.Block && !elementsOnly
+		piece := tokenPiece{tokens: size}
+		if run {
+			piece.tokens -= size % attn.Block
+			if piece.saved, err = s.saveRun(k.Slice(at, at+piece.tokens), slice(v, at,
+				at+piece.tokens)); err != nil {
+				return nil, err
+			}
+		} else {
+			piece.k = gatherTokens(s.shape.format, k, at, size)
+			piece.v = gatherTokens(s.shape.valueFormat, v, at, size)
+		}
+		all = append(all, piece)
+		at, position = at+piece.tokens, position+piece.tokens
+	}
+	return all, nil
+}
+
+// slice is some tokens of values, or nothing if these are part of keys.
+func slice(v *attn.Tensor, from, to int) attn.Tensor {
+	if none(v) {
+		return *v
+	}
+	return v.Slice(from, to)
+}
+
+// saveRun packs tokens of one segment, and returns them as a worker loads them.
+func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
+	cache, _ := s.packers.Get().(*attn.Cache)
+	if cache == nil {
+		h := &s.shape
+		var err error
+		if cache, err = attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: h.kvHeads, HeadDim: h.headDim,
+			ValueDim: h.valueDim, Capacity: attn.Segment, Format: h.format, ValueFormat: h.valueFormat,
+			ValuesInKeys: h.valuesInKeys}); err != nil {
+			return nil, err
+		}
+	}
+	defer s.packers.Put(cache)
+	cache.Reset()
+	if err := cache.Append(k, v); err != nil {
+		return nil, err
+	}
+	var saved bytes.Buffer
+	saved.Grow(pagesOf(k.L)*cache.MemoryUse()/pagesOf(attn.Segment) + savedExtra(k.L))
+	_, err := cache.Save(&saved)
+	return saved.Bytes(), err
+}
+
+// savedExtra is what a saved run has at most beside its pages: a header, and a checksum for each.
+func savedExtra(tokens int) int { return 128 + 4*pagesOf(tokens) }
 
 // wireFormat is the format in which elements travel that are kept in a format.
 func wireFormat(f attn.Format) attn.Format {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -52,23 +53,72 @@ func TestElementsTravel(t *testing.T) {
 	}
 }
 
-// What is appended in 16 bits takes half the bytes of float32 on its way.
-func TestAppendsInHalf(t *testing.T) {
+// What is appended takes the bytes of its format on its way, whatever is no whole block those of its
+// elements.
+func TestAppendedBytes(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 1, ClientConfig{Copies: 1, Segments: 1})
-	sent := func(f attn.Format) uint64 {
-		s, err := b.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 32, ValueDim: 16,
-			Format: f})
-		must(t, err)
-		defer s.Release()
+	b := newBench(t, 1, ClientConfig{Copies: 1, Segments: 2})
+	send := func(f attn.Format, n int) (sent uint64) {
+		s := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64, Format: f}, 2)
+		defer s.far.Release()
 		conn := b.client.transport.(*NATS).Conn()
+		s.append(3) // so that copies are there
 		before := conn.Stats().OutBytes
-		must(t, s.Append(context.Background(), 0, b.tensor(2, 1000, 32), b.tensor(2, 1000, 16)))
-		return conn.Stats().OutBytes - before
+		s.append(n)
+		sent = conn.Stats().OutBytes - before
+		s.attend(0, 2, attn.Options{Causal: attn.BottomRight})
+		return sent
 	}
-	for f, bytes := range map[attn.Format]uint64{attn.F32: 4, attn.F16: 2, attn.BF16: 2} {
-		if got, want := sent(f), bytes*1000*2*(32+16); got < want || got > want+want/50 {
+	for f, bytes := range map[attn.Format][2]int{attn.F32: {1024, 1024}, attn.F16: {512, 512},
+		attn.BF16: {512, 512}, attn.I8: {1024, 272}, attn.I4: {1024, 144}} {
+		want := 30 * bytes[0]
+		if got := int(send(f, 30)); got < want || got > want+want/50+512 {
+			t.Errorf("%v: %d bytes were sent for elements, want %d and a little", f, got, want)
+		}
+		want = (1021+30)*bytes[0] + (2048+128)*bytes[1]
+		if got := int(send(f, 1021+2048+128+30)); got < want || got > want+want/50 {
 			t.Errorf("%v: %d bytes were sent, want %d and a little", f, got, want)
+		}
+	}
+}
+
+// Runs and elements come twice, in part and in another order, and the layer has each token once.
+func TestRunsTwice(t *testing.T) {
+	b := &bench{TB: t, rand: quickRand()}
+	s := &Sequence{shape: shape{1, 2, 8, 8, attn.I8, attn.I4, false}}
+	l := new(loop)
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+	must(t, err)
+	defer w.Close()
+	ask := func(request []byte) ([]uint32, error) {
+		reply, _ := l.Call(context.Background(), "w", request)
+		d, err := decodeReply("w", reply)
+		if err != nil {
+			return nil, err
+		}
+		return d.u32s(), nil
+	}
+	_, err = ask((&createRequest{tokens: 8192, lease: 60000, shape: s.shape}).encode(clientID{}))
+	must(t, err)
+	const n = 4000
+	k, v := b.tensor(2, n, 8), b.tensor(2, n, 8)
+	for _, x := range []struct {
+		from, to, length int
+		err              error
+	}{
+		{0, 1000, 1000, nil}, {0, 1000, 1000, nil}, {900, 1100, 1100, nil}, {1000, 1100, 1100, nil},
+		{1024, 3000, 0, errStale}, // its first run begins before the end
+		{1100, 3000, 3000, nil}, {1100, 3000, 3000, nil}, {1000, 3100, 0, errStale},
+		{3000, 3100, 3100, nil},
+		{3200, 3300, 0, errStale}, {3100, 4000, 4000, nil},
+	} {
+		r := appendRequest{position: x.from}
+		r.pieces, err = s.pieces(&k, &v, x.from, x.to-x.from, x.from, false)
+		must(t, err)
+		got, err := ask(r.encode(clientID{}))
+		if !errors.Is(err, x.err) || err == nil && got[0] != uint32(x.length) {
+			t.Fatalf("tokens %d to %d: %d tokens are there, %v, want %d, %v", x.from, x.to, got, err,
+				x.length, x.err)
 		}
 	}
 }
