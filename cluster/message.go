@@ -19,6 +19,7 @@ const (
 	opRead
 	opCopy
 	opStatus
+	opStep
 	ops
 )
 

@@ -22,14 +22,32 @@ type tokenPiece struct {
 	saved  []byte // or tokens from the beginning of a segment on, as attn.Sequence.Save writes them
 }
 
+// mostPieces is how many pieces a request has at most, and leastAppend the bytes of one without any.
+const (
+	mostPieces  = 1 << 16
+	leastAppend = 24
+	leastPiece  = 16
+)
+
 func (r *appendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAppend, client)
-	size := 64
+	e.data = slices.Grow(e.data, r.size())
+	r.write(e)
+	return e.data
+}
+
+// size is about how many bytes the request has.
+func (r *appendRequest) size() int {
+	n := 64
 	for i := range r.pieces {
 		p := &r.pieces[i]
-		size += 16 + len(p.k) + len(p.v) + len(p.saved)
+		n += leastPiece + len(p.k) + len(p.v) + len(p.saved)
 	}
-	e.data = slices.Grow(e.data, size)
+	return n
+}
+
+// write writes the request without its beginning, as a step has it.
+func (r *appendRequest) write(e *encoder) {
 	e.u64(r.copy)
 	e.u32(r.epoch)
 	e.u32(r.layer)
@@ -42,17 +60,20 @@ func (r *appendRequest) encode(client clientID) []byte {
 		e.bytes(p.v)
 		e.bytes(p.saved)
 	}
-	return e.data
 }
 
 func (r *appendRequest) decode(d *decoder) error {
+	r.read(d)
+	return d.end()
+}
+
+func (r *appendRequest) read(d *decoder) {
 	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
 	r.position = d.size("position")
-	r.pieces = make([]tokenPiece, d.list(16))
+	r.pieces = make([]tokenPiece, d.atMost("pieces", leastPiece, mostPieces))
 	for i := range r.pieces {
 		r.pieces[i] = tokenPiece{d.size("tokens"), d.bytes(), d.bytes(), d.bytes()}
 	}
-	return d.end()
 }
 
 // tokens is how many tokens there are in all.

@@ -149,6 +149,17 @@ func (d *decoder) list(bytes int) int {
 	return int(n)
 }
 
+// atMost is list for a list that has a name and a longest length: what is made of its elements is
+// larger than they are.
+func (d *decoder) atMost(name string, bytes, most int) int {
+	n := d.list(bytes)
+	if n > most {
+		d.refuse("there are %d %s, want at most %d", n, name, most)
+		return 0
+	}
+	return n
+}
+
 func (d *decoder) bytes() []byte { return d.take(d.list(1)) }
 
 // text reads a string of at most a number of bytes.
