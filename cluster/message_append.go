@@ -84,11 +84,6 @@ func (r *appendRequest) tokens() (n int64) {
 	return n
 }
 
-// runs reports whether a piece is a run.
-func (r *appendRequest) runs() bool {
-	return slices.ContainsFunc(r.pieces, func(p tokenPiece) bool { return len(p.saved) > 0 })
-}
-
 // check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so that
 // products fit 64 bits.
 func (p *tokenPiece) check(s *shape) error {

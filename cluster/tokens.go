@@ -15,23 +15,21 @@ import (
 // travels as elements: in F16 and BF16 rounded, which is all that package attn does to them. What it
 // makes of I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
 
-// pieces are tokens [at, at+n) of views, which begin at a position, as they travel; as elements
-// only if they are to go wherever a page is free.
-func (s *Sequence) pieces(k, v *attn.Tensor, at, n, position int, elementsOnly bool) (
-	all []tokenPiece, err error) {
+// pieces are n tokens from number at of some on, which begin at a position, as they travel.
+func (s *Sequence) pieces(t *tokens, at, n, position int) (all []tokenPiece, err error) {
 	for end := at + n; at < end; {
 		size := min(end-at, attn.Segment-position%attn.Segment)
-		run := position%attn.Segment == 0 && size >= attn.Block && !elementsOnly
 		piece := tokenPiece{tokens: size}
-		if run {
+		if position%attn.Segment == 0 && size >= attn.Block && !t.loose {
 			piece.tokens -= size % attn.Block
-			if piece.saved, err = s.saveRun(k.Slice(at, at+piece.tokens), slice(v, at,
-				at+piece.tokens)); err != nil {
+			to := at + piece.tokens
+			piece.saved, err = s.saveRun(t.k.Slice(at, to), slice(&t.v, at, to))
+			if err != nil {
 				return nil, err
 			}
 		} else {
-			piece.k = gatherTokens(s.shape.format, k, at, size)
-			piece.v = gatherTokens(s.shape.valueFormat, v, at, size)
+			piece.k = gatherTokens(s.shape.format, &t.k, at, size)
+			piece.v = gatherTokens(s.shape.valueFormat, &t.v, at, size)
 		}
 		all = append(all, piece)
 		at, position = at+piece.tokens, position+piece.tokens

@@ -113,7 +113,7 @@ func TestRunsTwice(t *testing.T) {
 		{3200, 3300, 0, errStale}, {3100, 4000, 4000, nil},
 	} {
 		r := appendRequest{position: x.from}
-		r.pieces, err = s.pieces(&k, &v, x.from, x.to-x.from, x.from, false)
+		r.pieces, err = s.pieces(&tokens{k: k, v: v}, x.from, x.to-x.from, x.from)
 		must(t, err)
 		got, err := ask(r.encode(clientID{}))
 		if !errors.Is(err, x.err) || err == nil && got[0] != uint32(x.length) {
@@ -121,4 +121,19 @@ func TestRunsTwice(t *testing.T) {
 				x.length, x.err)
 		}
 	}
+}
+
+// Tokens that fit a worker's free pages are taken also where these do not lie side by side.
+func TestPagesApart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0, ClientConfig{Copies: 1, Segments: 1})
+	c := SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 64, ValueDim: 64}
+	b.memory = 15*64*2*64*4 + 4096
+	b.start("w")
+	must(t, b.client.Wait(context.Background(), 1))
+	x := b.twin(c, 1)
+	x.append(15 * 64) // stores of 8, 4, 2 pages and 1
+	x.attend(0, 3, attn.Options{Causal: attn.BottomRight})
+	err := x.far.Append(context.Background(), 0, b.tensor(1, 1, 64), b.tensor(1, 1, 64))
+	refusal{attn.ErrCapacity, "are free"}.check(t, "one more", err)
 }
