@@ -104,6 +104,12 @@ func pageBytes(c *attn.StoreConfig) int64 {
 	return int64(c.KVHeads) * attn.Block / 8 * token
 }
 
+// runBytes is about what a run of a whole segment takes, in memory and on its way.
+func (s *shape) runBytes() int64 {
+	c := s.storeConfig()
+	return attn.Segment / attn.Block * pageBytes(&c)
+}
+
 // free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.
 func (a *arena) free(r *run) {
 	r.Release()

@@ -35,7 +35,7 @@ func samples() [][]byte {
 		(&stepReply{[]appendOutcome{{3, nil}, {0, ErrBusy}}, []attendOutcome{{reply, nil},
 			{err: ErrLimit}}}).encode(),
 		status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
-		u64sReply([]uint64{1}), (&readReply{1, []byte{1}}).encode(),
+		u64sReply([]uint64{1}), (&readReply{0, 1, []byte{1}}).encode(),
 		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
 		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),
 	}

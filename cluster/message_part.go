@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
 
 // Messages about copies of parts. A copy is named by its client and a number that the client never
 // uses again, so a message that comes late finds nothing. Its epoch counts truncations: an append
@@ -171,8 +175,9 @@ func (r *readRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// readReply is one of the runs that a layer has.
+// readReply is one of the runs that a layer has, or how long it is to wait.
 type readReply struct {
+	wait  time.Duration // milliseconds travel
 	runs  int
 	saved []byte
 }
@@ -180,12 +185,14 @@ type readReply struct {
 func (r *readReply) encode() []byte {
 	e := &encoder{make([]byte, 0, 32+len(r.saved))}
 	e.ok()
+	e.u32(uint32((r.wait + time.Millisecond - 1) / time.Millisecond))
 	e.u32(uint32(r.runs))
 	e.bytes(r.saved)
 	return e.data
 }
 
 func (r *readReply) decode(d *decoder) error {
+	r.wait = time.Duration(d.size("milliseconds")) * time.Millisecond
 	r.runs, r.saved = d.size("runs"), d.bytes()
 	return d.end()
 }

@@ -65,8 +65,9 @@ func (e *encoder) u64s(x []uint64) {
 // decoder reads a message. The first fault is its error, and everything after it reads as zero. No
 // list is made before the message was seen to be long enough for it.
 type decoder struct {
-	data []byte
-	err  error
+	data  []byte
+	whole int64 // bytes of the request
+	err   error
 }
 
 // take is the next n bytes, nil if there are fewer.

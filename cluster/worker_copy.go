@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// copy takes over from another worker what this copy lacks, and what it may have of an earlier
+// time: the last run of each layer. It may end before it has all.
+func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
+	var r copyRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case w.copying <- struct{}{}:
+		defer func() { <-w.copying }()
+	default:
+		return nil, fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
+			cap(w.copying), cap(w.copying))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-w.done: // Close does not wait for another worker
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	until, begun := now().Add(w.copySlice), false
+	more := func() bool {
+		first := !begun
+		begun = true
+		return first || now().Before(until)
+	}
+	for layer := range p.layers {
+		if err := w.copyLayer(ctx, client, p, &r, layer, more); err != nil {
+			return nil, err
+		}
+	}
+	return u32sReply(p.lengths()), nil
+}
+
+const (
+	// copySlice is for how long a call copies. It is called again for as long as it gets further: a
+	// part may take long.
+	copySlice = 10 * time.Second
+	// callPatience is how long one run takes at most.
+	callPatience = 10 * time.Second
+	// copyPatience is how long a call that copies takes at most, with all its waiting.
+	copyPatience = copySlice + 2*callPatience
+	// copyShare is how many calls there may be for each that copies.
+	copyShare = 4
+)
+
+// copyLayer copies the runs of a layer, for as long as there is time for more.
+func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
+	layer int, more func() bool) error {
+	l := &p.layers[layer]
+	l.mu.RLock()
+	i := len(l.runs)
+	if l.length%attn.Segment != 0 {
+		i-- // this run may have grown
+	}
+	l.mu.RUnlock()
+	for n := i + 1; i < n && more(); i++ {
+		reply, err := w.fetch(ctx, client, r.from, &readRequest{r.source, r.epoch, uint32(layer),
+			uint32(i)})
+		if err != nil {
+			return err
+		}
+		if n = reply.runs; i < n {
+			if err := p.load(r.epoch, layer, i, reply.saved); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch asks another worker for a run, when this worker and that one may.
+func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *readRequest) (
+	reply readReply, err error) {
+	for {
+		if err := sleep(ctx, w.takes.wait(now())); err != nil {
+			return reply, err
+		}
+		call, cancel := context.WithTimeout(ctx, callPatience)
+		data, err := w.transport.Call(call, from, r.encode(client))
+		cancel()
+		if err != nil {
+			return reply, err
+		}
+		d, err := decodeReply(from, data)
+		if err != nil {
+			return reply, err
+		}
+		if err := reply.decode(d); err != nil {
+			return reply, err
+		}
+		w.takes.went(len(reply.saved), now())
+		if reply.wait == 0 {
+			return reply, nil
+		}
+		if err := sleep(ctx, min(reply.wait, callPatience)); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// sleep waits for a while, or returns an error when the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fail(ErrUnavailable, "copying from another worker: %v", ctx.Err())
+	}
+}
