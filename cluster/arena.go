@@ -24,8 +24,9 @@ type slab struct {
 	runs   int
 }
 
-// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
-// last of a layer ends at a multiple of attn.Block, so a state takes them one after another.
+// run is tokens that follow each other in one layer of a copy, all of a segment or of an aligned
+// power of two of them. Each but the last of a layer ends at a multiple of attn.Block, so a state
+// takes them one after another.
 type run struct {
 	*attn.Sequence
 	slab *slab
@@ -102,12 +103,6 @@ func pageBytes(c *attn.StoreConfig) int64 {
 		token += int64(c.ValueDim) * bits[c.ValueFormat]
 	}
 	return int64(c.KVHeads) * attn.Block / 8 * token
-}
-
-// runBytes is about what a run of a whole segment takes, in memory and on its way.
-func (s *shape) runBytes() int64 {
-	c := s.storeConfig()
-	return attn.Segment / attn.Block * pageBytes(&c)
 }
 
 // free gives a run back, and its slab if nothing else is in it. Nobody uses the run any more.

@@ -19,7 +19,7 @@ type appendRequest struct {
 type tokenPiece struct {
 	tokens int
 	k, v   []byte // one token after another, the heads of each side by side: appendElements
-	saved  []byte // or tokens from the beginning of a segment on, as attn.Sequence.Save writes them
+	saved  []byte // or tokens from the beginning of a run on, as attn.Sequence.Save writes them
 }
 
 // mostPieces is how many pieces a request has at most, and leastAppend the bytes of one without any.
@@ -86,14 +86,15 @@ func (r *appendRequest) tokens() (n int64) {
 
 // check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so that
 // products fit 64 bits.
-func (p *tokenPiece) check(s *shape) error {
+func (p *tokenPiece) check(of *part) error {
+	s := &of.shape
 	heads := int64(p.tokens) * int64(s.kvHeads)
 	k := heads * int64(s.headDim) * int64(wireBytes(s.format))
 	v := heads * int64(s.values()) * int64(wireBytes(s.valueFormat))
 	switch {
-	case len(p.saved) > 0 && (len(p.k)|len(p.v) != 0 || p.tokens < 1 || p.tokens > attn.Segment):
+	case len(p.saved) > 0 && (len(p.k)|len(p.v) != 0 || p.tokens < 1 || p.tokens > of.long):
 		return fail(attn.ErrShape, "a run of %d tokens has %d and %d bytes of elements, want none and 1 "+
-			"to %d tokens", p.tokens, len(p.k), len(p.v), attn.Segment)
+			"to %d tokens", p.tokens, len(p.k), len(p.v), of.long)
 	case len(p.saved) == 0 && (int64(len(p.k)) != k || int64(len(p.v)) != v):
 		return fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d heads of "+
 			"%d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.kvHeads, s.headDim,

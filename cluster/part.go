@@ -13,6 +13,7 @@ import (
 type part struct {
 	createRequest
 	arena *arena
+	long  int // tokens of a run at most
 
 	mu     sync.RWMutex
 	gone   bool
@@ -27,7 +28,29 @@ type partLayer struct {
 }
 
 func newPart(r createRequest, a *arena) *part {
-	return &part{createRequest: r, arena: a, layers: make([]partLayer, r.shape.layers)}
+	return &part{createRequest: r, arena: a, long: runTokens(&r), layers: make([]partLayer,
+		r.shape.layers)}
+}
+
+// runBytes is about what a run takes at most if it has several segments: a call for each segment
+// takes some per cent longer than one for all, and a run is read by a thread, and copied by a
+// message.
+const runBytes = 4 << 20
+
+// runBytes is about what a run of a part takes at most, in memory and on its way.
+func (p *part) runBytes() int64 {
+	config := p.shape.storeConfig()
+	return int64(p.long) / attn.Block * pageBytes(&config)
+}
+
+// runTokens is how many tokens a run of a part has at most: a power of two of segments.
+func runTokens(r *createRequest) int {
+	config := r.shape.storeConfig()
+	n := attn.Segment
+	for 2*n <= r.tokens && 2*int64(n)/attn.Block*pageBytes(&config) <= runBytes {
+		n *= 2
+	}
+	return n
 }
 
 // layer locks the part for reading and returns one of its layers, or says what is wrong with the
@@ -68,7 +91,7 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 			l.length)
 	}
 	for i := range r.pieces {
-		if err := r.pieces[i].check(&p.shape); err != nil {
+		if err := r.pieces[i].check(p); err != nil {
 			return 0, err
 		}
 	}
@@ -89,9 +112,9 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 		return nil
 	}
 	if len(piece.saved) > 0 {
-		if l.length != position || l.length%attn.Segment != 0 {
-			return fail(errStale, "a run begins at %d after %d tokens, want it to begin a segment after them",
-				position, l.length)
+		if l.length != position || l.length%p.long != 0 {
+			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple of "+
+				"%d", position, l.length, p.long)
 		}
 		return p.appendRun(l, piece.saved, piece.tokens)
 	}
@@ -105,9 +128,9 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 
 // appendSome adds some tokens from number at of a piece on, as many as go to one run.
 func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
-	n := min(piece.tokens-at, attn.Segment-l.length%attn.Segment)
+	n := min(piece.tokens-at, p.long-l.length%p.long)
 	last, fresh := l.last(), false
-	if last == nil || l.length%attn.Segment == 0 {
+	if last == nil || l.length%p.long == 0 {
 		last, fresh = nil, true
 	} else if l.length%attn.Block == 0 && last.slab.store.FreePages() == 0 {
 		last, fresh = nil, true
@@ -309,11 +332,12 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 // appendRun puts a run that was saved at the end of a layer, whose lock is held: of a number of
 // tokens if one is given.
 func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
-	pages := attn.Segment / attn.Block
+	config := p.shape.storeConfig()
+	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
 	if tokens > 0 {
 		pages = pagesOf(tokens)
 	}
-	r, err := p.arena.newRun(p.shape.storeConfig(), pages)
+	r, err := p.arena.newRun(config, min(pages, p.long/attn.Block))
 	if err != nil {
 		return err
 	}
@@ -322,9 +346,9 @@ func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
 	switch {
 	case err != nil:
 	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
-		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens, tokens > 0 && n != tokens:
-		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
-			l.length)
+		n > p.long-l.length%p.long, l.length+n > p.tokens, tokens > 0 && n != tokens:
+		err = fail(ErrProtocol, "a run of %d tokens after %d, want an end at a multiple of %d or "+
+			"before", n, l.length, p.long)
 	}
 	if err != nil {
 		p.arena.free(r)

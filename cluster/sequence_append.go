@@ -174,12 +174,6 @@ type ride struct {
 	took    map[*partCopy]outcome // what is known already
 }
 
-// messageLength is how many tokens a message has, from number at of some on: all in one part.
-func (s *Sequence) messageLength(t *tokens, at int) int {
-	return min(t.k.L-at, s.tokens-(t.length+at)%s.tokens,
-		max(1, int(int64(s.client.config.Chunk)/s.shape.tokenBytes())))
-}
-
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
 	n := s.messageLength(t, at)

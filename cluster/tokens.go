@@ -10,20 +10,60 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Tokens travel in the bits that workers keep. Whole segments, and the beginning of one in whole
-// blocks, are packed here and travel as runs, which workers take over as they are. What is less
-// travels as elements: in F16 and BF16 rounded, which is all that package attn does to them. What it
-// makes of I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
+// Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole blocks,
+// are packed here, and workers take them over as they are. What is less travels as elements: in F16
+// and BF16 rounded, which is all that package attn does to them. What it makes of I8 and I4 depends
+// on a rotation and a scale, and these elements travel as float32.
+
+// messageLength is how many tokens a message has, from number at of some on: all in one part, and
+// about as many bytes as it may have.
+func (s *Sequence) messageLength(t *tokens, at int) (n int) {
+	position := (t.length + at) % s.tokens
+	rest, room := min(t.k.L-at, s.tokens-position), int64(s.client.config.Chunk)
+	for n < rest {
+		size, run := s.nextPiece(t, position+n, rest-n)
+		perToken := s.tokenBytes(run)
+		switch fits := int(room / perToken); {
+		case size <= fits:
+		case n > 0:
+			return n
+		case run && size/2 <= fits: // the rest of it would be elements
+			return size
+		default:
+			return max(1, fits)
+		}
+		n, room = n+size, room-int64(size)*perToken
+	}
+	return n
+}
+
+// nextPiece is how many of n tokens at a position are one piece, and whether that is a run.
+func (s *Sequence) nextPiece(t *tokens, position, n int) (size int, run bool) {
+	size = min(n, s.long-position%s.long)
+	if position%s.long > 0 || size < attn.Block || t.loose {
+		return size, false
+	}
+	return size - size%attn.Block, true
+}
+
+// tokenBytes is about how many bytes a token of a layer takes on its way, in a run or as elements.
+func (s *Sequence) tokenBytes(run bool) int64 {
+	h := &s.shape
+	if run {
+		config := h.storeConfig()
+		return max(1, pageBytes(&config)/attn.Block)
+	}
+	return int64(h.kvHeads) * (int64(h.headDim)*int64(wireBytes(h.format)) +
+		int64(h.values())*int64(wireBytes(h.valueFormat)))
+}
 
 // pieces are n tokens from number at of some on, which begin at a position, as they travel.
 func (s *Sequence) pieces(t *tokens, at, n, position int) (all []tokenPiece, err error) {
 	for end := at + n; at < end; {
-		size := min(end-at, attn.Segment-position%attn.Segment)
+		size, run := s.nextPiece(t, position, end-at)
 		piece := tokenPiece{tokens: size}
-		if position%attn.Segment == 0 && size >= attn.Block && !t.loose {
-			piece.tokens -= size % attn.Block
-			to := at + piece.tokens
-			piece.saved, err = s.saveRun(t.k.Slice(at, to), slice(&t.v, at, to))
+		if run {
+			piece.saved, err = s.saveRun(t.k.Slice(at, at+size), slice(&t.v, at, at+size))
 			if err != nil {
 				return nil, err
 			}
@@ -32,7 +72,7 @@ func (s *Sequence) pieces(t *tokens, at, n, position int) (all []tokenPiece, err
 			piece.v = gatherTokens(s.shape.valueFormat, &t.v, at, size)
 		}
 		all = append(all, piece)
-		at, position = at+piece.tokens, position+piece.tokens
+		at, position = at+size, position+size
 	}
 	return all, nil
 }
@@ -45,14 +85,14 @@ func slice(v *attn.Tensor, from, to int) attn.Tensor {
 	return v.Slice(from, to)
 }
 
-// saveRun packs tokens of one segment, and returns them as a worker loads them.
+// saveRun packs tokens of one run, and returns them as a worker loads them.
 func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
 	cache, _ := s.packers.Get().(*attn.Cache)
 	if cache == nil {
 		h := &s.shape
 		var err error
 		if cache, err = attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: h.kvHeads, HeadDim: h.headDim,
-			ValueDim: h.valueDim, Capacity: attn.Segment, Format: h.format, ValueFormat: h.valueFormat,
+			ValueDim: h.valueDim, Capacity: s.long, Format: h.format, ValueFormat: h.valueFormat,
 			ValuesInKeys: h.valuesInKeys}); err != nil {
 			return nil, err
 		}
@@ -63,7 +103,7 @@ func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
 		return nil, err
 	}
 	var saved bytes.Buffer
-	saved.Grow(pagesOf(k.L)*cache.MemoryUse()/pagesOf(attn.Segment) + savedExtra(k.L))
+	saved.Grow(pagesOf(k.L)*(cache.MemoryUse()/pagesOf(s.long)) + savedExtra(k.L))
 	_, err := cache.Save(&saved)
 	return saved.Bytes(), err
 }
@@ -85,12 +125,6 @@ func wireBytes(f attn.Format) int {
 		return 4
 	}
 	return 2
-}
-
-// tokenBytes is how many bytes a token of a layer takes on its way.
-func (s *shape) tokenBytes() int64 {
-	return int64(s.kvHeads) * (int64(s.headDim)*int64(wireBytes(s.format)) +
-		int64(s.values())*int64(wireBytes(s.valueFormat)))
 }
 
 // gatherTokens writes tokens of a view as they travel, the heads of each side by side.

@@ -53,8 +53,8 @@ func TestElementsTravel(t *testing.T) {
 	}
 }
 
-// What is appended takes the bytes of its format on its way, whatever is no whole block those of its
-// elements.
+// What is appended takes the bytes of its format on its way, and what is in no whole block or begins
+// no run those of its elements.
 func TestAppendedBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1, ClientConfig{Copies: 1, Segments: 2})
@@ -75,8 +75,8 @@ func TestAppendedBytes(t *testing.T) {
 		if got := int(send(f, 30)); got < want || got > want+want/50+512 {
 			t.Errorf("%v: %d bytes were sent for elements, want %d and a little", f, got, want)
 		}
-		want = (1021+30)*bytes[0] + (2048+128)*bytes[1]
-		if got := int(send(f, 1021+2048+128+30)); got < want || got > want+want/50 {
+		want = (2045+30)*bytes[0] + (1024+128)*bytes[1]
+		if got := int(send(f, 2045+1024+128+30)); got < want || got > want+want/50 {
 			t.Errorf("%v: %d bytes were sent, want %d and a little", f, got, want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAppendedBytes(t *testing.T) {
 // Runs and elements come twice, in part and in another order, and the layer has each token once.
 func TestRunsTwice(t *testing.T) {
 	b := &bench{TB: t, rand: quickRand()}
-	s := &Sequence{shape: shape{1, 2, 8, 8, attn.I8, attn.I4, false}}
+	s := &Sequence{shape: shape{1, 2, 8, 8, attn.I8, attn.I4, false}, long: attn.Segment}
 	l := new(loop)
 	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
 	must(t, err)
@@ -100,6 +100,7 @@ func TestRunsTwice(t *testing.T) {
 	}
 	_, err = ask((&createRequest{tokens: 8192, lease: 60000, shape: s.shape}).encode(clientID{}))
 	must(t, err)
+	w.clients[clientID{}].copies[0].long = s.long
 	const n = 4000
 	k, v := b.tensor(2, n, 8), b.tensor(2, n, 8)
 	for _, x := range []struct {

@@ -381,7 +381,7 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 		reply := readReply{wait: wait}
 		return reply.encode(), nil
 	}
-	run := p.shape.runBytes()
+	run := p.runBytes()
 	if err := w.flight.take(run, d.whole); err != nil {
 		return nil, err
 	}

@@ -122,18 +122,18 @@ func (x *asked) stateBytes(p *part) int64 {
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
 const piecesPerThread = 4
 
-// divide makes pieces of the groups: a few for each thread, of whole segments, whose states are not
-// too much either.
+// divide makes pieces of the groups: a few for each thread, of whole runs, whose states are not too
+// much either.
 func (a *attending) divide() {
-	keys, size := 0, int64(1)
+	keys, size, length := 0, int64(1), attn.Segment
 	a.eachGroup(func(x *asked, g *group) {
-		keys, size = keys+g.keys, max(size, x.stateBytes(x.copies[g.from]))
+		p := x.copies[g.from]
+		keys, size, length = keys+g.keys, max(size, x.stateBytes(p)), max(length, p.long)
 	})
 	pieces := 1
 	if threads := cap(a.threads); threads > 1 {
 		pieces = min(piecesPerThread*threads, int(int64(a.config.Reply)/size))
 	}
-	length := attn.Segment
 	for (keys-1)/length >= pieces {
 		length *= 2
 	}

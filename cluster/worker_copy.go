@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 	"time"
-
-	"github.com/seed-1415985d/attn"
 )
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
@@ -66,7 +64,7 @@ func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *cop
 	l := &p.layers[layer]
 	l.mu.RLock()
 	i := len(l.runs)
-	if l.length%attn.Segment != 0 {
+	if l.length%p.long != 0 {
 		i-- // this run may have grown
 	}
 	l.mu.RUnlock()
