@@ -156,8 +156,14 @@ func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
 	if fresh {
 		l.runs = append(l.runs, last)
 	}
-	l.length += n
+	p.grow(l, n)
 	return nil
+}
+
+// grow counts tokens that a layer has more, or less. Its lock is held.
+func (p *part) grow(l *partLayer, tokens int) {
+	l.length += tokens
+	p.arena.tokens.Add(int64(tokens))
 }
 
 // pagesOf is how many pages tokens take.
@@ -178,11 +184,12 @@ func (p *part) cut(l *partLayer, n int) {
 		first := l.length - last.Len()
 		if first < n {
 			_ = last.Truncate(n - first) // it has more
-			l.length = n
+			p.grow(l, n-l.length)
 			return
 		}
 		p.arena.free(last)
-		l.runs, l.length = l.runs[:len(l.runs)-1], first
+		l.runs = l.runs[:len(l.runs)-1]
+		p.grow(l, first-l.length)
 	}
 }
 
@@ -354,7 +361,8 @@ func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
 		p.arena.free(r)
 		return err
 	}
-	l.runs, l.length = append(l.runs, r), l.length+n
+	l.runs = append(l.runs, r)
+	p.grow(l, n)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 		copying: make(chan struct{}, max(1, c.Calls/copyShare)), copySlice: copySlice,
 		flight: flight{limit: c.InFlight},
 		takes:  pace{rate: c.CopyRate}, gives: pace{rate: c.CopyRate}, clients: map[clientID]*owner{}}
-	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
+	w.arena.limit, w.arena.slabs = c.Memory, map[attn.StoreConfig][]*slab{}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
@@ -151,28 +151,11 @@ func (w *Worker) Status() Status {
 		Running: len(w.running), Calls: w.calls.Load(), Refused: w.refused.Load(),
 		Malformed: w.malformed.Load(), Kernels: attn.Implementation()}
 	s.Used, s.Spare = w.arena.bytes()
+	s.Tokens = w.arena.tokens.Load()
 	w.mu.Lock()
 	s.Leaving = w.leaving
 	s.Clients, s.Copies, s.Sequences = len(w.clients), w.kept.copies, w.kept.sequences
-	var parts []*part
-	for _, o := range w.clients {
-		for _, p := range o.copies {
-			parts = append(parts, p)
-		}
-	}
 	w.mu.Unlock()
-	for _, p := range parts {
-		if !p.mu.TryRLock() {
-			continue // somebody changes it
-		}
-		for i := range p.layers {
-			if l := &p.layers[i]; l.mu.TryRLock() {
-				s.Tokens += int64(l.length)
-				l.mu.RUnlock()
-			}
-		}
-		p.mu.RUnlock()
-	}
 	return s
 }
 
