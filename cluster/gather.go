@@ -19,7 +19,7 @@ type gather struct {
 	answers     chan *answer
 	left        int // parts without a state that need one
 	ride        *ride
-	batch       *batch // that the first requests go with
+	seat        *seat // in a batch that the first requests go with
 }
 
 // gatherPart is how far a part is.
@@ -52,7 +52,7 @@ type answer struct {
 func newGather(c *attendCall, first, rows int) *gather {
 	return &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
 		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)), ride: c.ride,
-		batch: c.batch}
+		seat: c.seat}
 }
 
 // gatherHeads copies a view, one head after another.
@@ -132,7 +132,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		copies, holders = append(copies, next), append(holders, names)
 	}
 	requests := map[string]*answer{}
-	for n, worker := range spread(holders, keys) {
+	for n, worker := range spread(parts, holders, keys) {
 		i, x := parts[n], copies[n][slices.Index(holders[n], worker)]
 		g.parts[i].tried = append(g.parts[i].tried, x)
 		g.parts[i].running++
@@ -153,14 +153,13 @@ func (g *gather) ask(ctx context.Context, want []int) {
 
 // dispatch sends requests, those that a batch does not take by themselves.
 func (g *gather) dispatch(ctx context.Context, requests []*answer) {
-	if b := g.batch; b != nil {
-		if g.batch = nil; b.take(ctx, g, requests) {
-			return
-		}
+	if g.seat != nil && g.seat.take(ctx, g, requests) {
+		return
 	}
 	for _, a := range requests {
 		go func() {
 			g.send(ctx, a)
+			g.ride.land(a)
 			g.answer(ctx, a)
 		}()
 	}
@@ -241,7 +240,7 @@ func (g *gather) send(ctx context.Context, a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	defer cancel()
 	if a.ride != nil {
-		c.sendStep(ctx, a.worker, []*gather{g}, []*answer{a})
+		c.sendSteps(ctx, a.worker, []item{{ctx, g, a}})
 		return
 	}
 	d, err := c.call(ctx, a.worker, a.request.encode(c.id))

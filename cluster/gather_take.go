@@ -10,7 +10,6 @@ import (
 // take keeps the states of an answer. It returns only an error that every other copy would have,
 // too.
 func (g *gather) take(a *answer) error {
-	g.takeRide(a)
 	for from, to := 0, 0; from < len(a.parts); from = to {
 		for to = from + 1; to < len(a.parts) && a.joins[to]; {
 			to++

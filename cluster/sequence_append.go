@@ -147,7 +147,7 @@ func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequen
 		if err = s.toAll(ctx, r.part, r.encode(s.client.id), r.length()); err != nil {
 			return r.part, err
 		}
-		at += r.tokens
+		at += int(r.request.tokens())
 		s.mu.Lock()
 		s.taken[t.layer] = t.length + at
 		s.mu.Unlock()
@@ -166,14 +166,6 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 	return s.taken[t.layer] - t.length, nil
 }
 
-// ride is a message's tokens on their way to the copies of a part.
-type ride struct {
-	part    *sequencePart
-	request appendRequest
-	tokens  int
-	took    map[*partCopy]outcome // what is known already
-}
-
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
 	n := s.messageLength(t, at)
@@ -185,25 +177,7 @@ func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error
 	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
 		return nil, err
 	}
-	return &ride{part: p, took: map[*partCopy]outcome{}, request: r, tokens: n}, nil
-}
-
-// length is how many tokens a copy has at least that has taken the message.
-func (r *ride) length() int { return r.request.position + r.tokens }
-
-// to is the message for a copy.
-func (r *ride) to(copy uint64) appendRequest {
-	x := r.request
-	x.copy = copy
-	return x
-}
-
-// encode is the message for any copy, as a request of its own.
-func (r *ride) encode(client clientID) func(copy uint64) []byte {
-	return func(copy uint64) []byte {
-		x := r.to(copy)
-		return x.encode(client)
-	}
+	return newRide(p, r), nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
@@ -252,7 +226,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
-		for _, worker := range rank(c.takers(), s.id, i) {
+		for _, worker := range s.places(i) {
 			if len(p.copies) == c.config.Copies {
 				break
 			}

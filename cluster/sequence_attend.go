@@ -61,8 +61,8 @@ type attendCall struct {
 	window   attn.Window // with bounds that can be added to positions
 	rows     int         // of a step
 	snapshot []callPart
-	ride     *ride  // the tokens that requests bring, if any do
-	batch    *batch // that the first requests go with, if any
+	ride     *ride // the tokens that requests bring, if any do
+	seat     *seat // in a batch that the first requests go with, if any
 }
 
 // callPart is a part as it was when a call began.

@@ -30,8 +30,14 @@ func (s *Sequence) follow(layer int, r *ride) {
 func (s *Sequence) followAll(r *ride) {
 	ctx, end := s.begin(context.Background())
 	defer end()
+	patience, cancel := context.WithTimeout(ctx, s.client.config.Patience)
+	defer cancel()
+	r.wait(patience) // what flies may have landed
+	if len(s.missing(r)) == 0 {
+		return
+	}
 	// An error is that no copy is left, or that the sequence is released: the next call says so.
-	_ = s.toRest(ctx, r.part, r.encode(s.client.id), r.length(), r.took)
+	_ = s.toRest(ctx, r.part, r.encode(s.client.id), r.length(), r.outcomes())
 }
 
 // lockSettled locks the sequence when no copies follow in a layer: all have its tokens.

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -25,9 +24,9 @@ func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor
 }
 
 // step is Step, whose first requests may go with those of others.
-func (s *Sequence) step(ctx context.Context, b *batch, layer int, dst, q, k, v attn.Tensor,
+func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v attn.Tensor,
 	opt *attn.Options) error {
-	defer b.leave()
+	defer x.leave()
 	ctx, end := s.begin(ctx)
 	defer end()
 	if err := s.check(layer); err != nil {
@@ -36,12 +35,18 @@ func (s *Sequence) step(ctx context.Context, b *batch, layer int, dst, q, k, v a
 	if err := s.checkTokens(&k, &v); err != nil {
 		return err
 	}
-	if err := s.layers[layer].own(ctx); err != nil {
-		return s.orReleased(err)
+	if !s.layers[layer].tryOwn() {
+		x.leave()
+		if err := s.layers[layer].own(ctx); err != nil {
+			return s.orReleased(err)
+		}
 	}
 	var r *ride
 	defer func() { s.follow(layer, r) }()
 	t := &tokens{layer: layer, k: k, v: v}
+	if !s.atOnce(t) {
+		x.leave()
+	}
 	if err := s.prepare(ctx, t); err != nil {
 		return s.orReleased(err)
 	}
@@ -49,7 +54,7 @@ func (s *Sequence) step(ctx context.Context, b *batch, layer int, dst, q, k, v a
 	if err != nil {
 		return err
 	}
-	c.batch = b
+	c.seat = x
 	return s.orReleased(s.whereRoom(ctx, t, func() (part *sequencePart, err error) {
 		r, part, err = s.stepSome(ctx, t, c)
 		return part, err
@@ -94,6 +99,19 @@ func (s *Sequence) stepSome(ctx context.Context, t *tokens, c *attendCall) (r *r
 	return c.ride, nil, nil
 }
 
+// atOnce reports whether some tokens can go with the next request: nothing is cut, copied or made
+// before, and they are one message.
+func (s *Sequence) atOnce(t *tokens) bool {
+	if t.length = s.Len(t.layer); s.messageLength(t, 0) < t.k.L || !s.change.tryShare() {
+		return false
+	}
+	defer s.change.unshare()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.broken && (s.pause == nil || s.pause.Err() != nil) &&
+		(t.length+t.k.L-1)/s.tokens < len(s.parts)
+}
+
 // lastMessage is the number of the token that the last message of some begins with.
 func (s *Sequence) lastMessage(t *tokens) (at int, err error) {
 	for at, err = s.begun(t); err == nil && at < t.k.L; {
@@ -120,53 +138,4 @@ func (s *Sequence) full(r *ride, err error) *sequencePart {
 	}
 	s.client.noteFull(s.missing(r))
 	return r.part
-}
-
-// missing are the copies that have not taken what rides, as far as is known.
-func (s *Sequence) missing(r *ride) []*partCopy {
-	return slices.DeleteFunc(s.good(r.part), func(x *partCopy) bool {
-		o := r.took[x]
-		return o.final && o.err == nil
-	})
-}
-
-// rideOn is the copy on a worker that is to take the tokens of a step, nil if there is none.
-func (g *gather) rideOn(worker string) *partCopy {
-	if g.ride == nil {
-		return nil
-	}
-	for _, x := range g.call.missing(g.ride) {
-		if x.worker == worker {
-			return x
-		}
-	}
-	return nil
-}
-
-// takeRide notes what became of the tokens that came with a request.
-func (g *gather) takeRide(a *answer) {
-	if a.ride == nil {
-		return
-	}
-	o := &a.outcome
-	switch {
-	case a.err != nil:
-		o.err = a.err
-	case o.err == nil && o.length < g.ride.length():
-		o.err = fail(ErrProtocol, "worker %s has %d tokens, want at least %d", a.worker, o.length,
-			g.ride.length())
-	}
-	g.ride.took[a.ride] = outcome{a.ride, o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)}
-}
-
-// full is that a copy of the end has no room, where the others have had time to say otherwise.
-func (g *gather) full() error {
-	if g.ride == nil {
-		return nil
-	}
-	p := &g.parts[len(g.parts)-1]
-	if !p.done && errors.Is(p.refusal, attn.ErrCapacity) {
-		return p.refusal
-	}
-	return nil
 }
