@@ -232,7 +232,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		}
 		alive := false
 		for _, x := range g.willing(i) {
-			alive = alive || !g.call.client.dead(x.worker)
+			alive = alive || g.call.client.health(x.worker) != dead
 		}
 		switch {
 		case !alive && p.refusal != nil:

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -12,7 +14,8 @@ import (
 // what changes all layers; of a layer by what changes that.
 type part struct {
 	createRequest
-	arena *arena
+	arena   *arena
+	copying atomic.Pointer[context.CancelFunc] // ends the request to copy that is running
 
 	mu     sync.RWMutex
 	gone   bool
@@ -24,6 +27,7 @@ type partLayer struct {
 	mu     sync.RWMutex
 	length int
 	runs   []*run
+	grown  bool // it was appended to: nothing is copied to it any more
 }
 
 func newPart(r createRequest, a *arena) *part {
@@ -70,6 +74,7 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
 	}
+	l.grown = true
 	before := l.length
 	for at := l.length - r.position; at < r.tokens; {
 		n, err := p.appendSome(l, r, at)
@@ -283,7 +288,8 @@ func (p *part) read(r *readRequest) (reply readReply, err error) {
 	return reply, err
 }
 
-// load puts a run that another copy sent at the place of run number i, the last one or the next.
+// load puts a run that another copy sent at the place of run number i. A request to copy may come
+// twice, and late: what has been loaded already, or has been appended to since, stays as it is.
 func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	l, err := p.layer(epoch, uint32(layer))
 	if err != nil {
@@ -292,27 +298,36 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	defer p.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.runs) > i {
-		p.cut(l, l.length-l.last().Len())
+	if l.grown || i > len(l.runs) {
+		return fail(errStale, "run %d of a layer that has %d: it was appended to, or one is missing", i,
+			len(l.runs))
+	}
+	if i < len(l.runs)-1 {
+		return nil
 	}
 	r, err := p.arena.newRun(p.shape.storeConfig(), attn.Segment/attn.Block)
 	if err != nil {
 		return err
 	}
+	before := l.length // of tokens before the run
+	if i < len(l.runs) {
+		before -= l.last().Len()
+	}
 	read, err := r.Load(bytes.NewReader(saved))
 	n := r.Len()
 	switch {
 	case err != nil:
-	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
-		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens:
+	case int(read) != len(saved) || r.First() != 0 || n == 0 || before%attn.Block != 0,
+		n > attn.Segment-before%attn.Segment, before+n > p.tokens:
 		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
-			l.length)
+			before)
 	}
-	if err != nil {
+	if err != nil || before+n <= l.length {
 		p.arena.free(r)
 		return err
 	}
-	l.runs, l.length = append(l.runs, r), l.length+n
+	p.cut(l, before)
+	l.runs, l.length = append(l.runs, r), before+n
 	return nil
 }
 

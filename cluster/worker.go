@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -59,7 +58,8 @@ type Worker struct {
 	arena     arena
 	instance  uint64
 	stop      func()
-	done      chan struct{}
+	ctx       context.Context // until Close
+	cancel    context.CancelFunc
 	wg        sync.WaitGroup // of calls and of what goes on in the background
 	displaced chan error
 	running   chan struct{} // has one for each call,
@@ -82,15 +82,17 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
+	w := &Worker{config: c, transport: t, instance: newID(),
 		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
 		threads: make(chan struct{}, c.Threads),
 		clients: map[clientID]*owner{}}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
 	if err != nil {
+		w.cancel()
 		return nil, err
 	}
 	w.stop = stop
@@ -108,7 +110,7 @@ func (w *Worker) Close() {
 	if closed {
 		return
 	}
-	close(w.done)
+	w.cancel() // Close does not wait for another worker
 	w.stop()
 	w.wg.Wait()
 	w.mu.Lock()
@@ -346,7 +348,7 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 }
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer.
+// time: the last run of each layer. A request that comes again takes the place of the one before.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {
@@ -356,15 +358,11 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
+	ctx, cancel := context.WithTimeout(w.ctx, copyPatience)
 	defer cancel()
-	go func() {
-		select {
-		case <-w.done: // Close does not wait for another worker
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	if before := p.copying.Swap(&cancel); before != nil {
+		(*before)()
+	}
 	for layer := range p.layers {
 		if err := w.copyLayer(ctx, client, p, &r, layer); err != nil {
 			return nil, err
@@ -373,31 +371,22 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	return u32sReply(p.lengths()), nil
 }
 
-// copyPatience is how long a part takes at most to be copied, and callPatience one of its runs.
+// copyPatience is how long a part takes at most to be copied, and readPatience one of its runs,
+// which is asked for again then.
 const (
 	copyPatience = time.Minute
-	callPatience = 10 * time.Second
+	readPatience = 2 * time.Second
 )
 
 func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
 	layer int) error {
-	ctx, cancel := context.WithTimeout(ctx, callPatience)
-	defer cancel()
 	p.layers[layer].mu.RLock()
 	i := max(0, len(p.layers[layer].runs)-1)
 	p.layers[layer].mu.RUnlock()
 	for n := i + 1; i < n; i++ {
-		read := readRequest{r.source, r.epoch, uint32(layer), uint32(i)}
-		data, err := w.transport.Call(ctx, r.from, read.encode(client))
+		reply, err := w.readFrom(ctx, client, r.from, &readRequest{r.source, r.epoch, uint32(layer),
+			uint32(i)})
 		if err != nil {
-			return err
-		}
-		d, err := decodeReply(r.from, data)
-		if err != nil {
-			return err
-		}
-		var reply readReply
-		if err := reply.decode(d); err != nil {
 			return err
 		}
 		if n = reply.runs; i < n {
@@ -407,4 +396,26 @@ func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *cop
 		}
 	}
 	return nil
+}
+
+// readFrom reads a run from another worker.
+func (w *Worker) readFrom(ctx context.Context, client clientID, worker string,
+	read *readRequest) (reply readReply, err error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, readPatience)
+		data, err := w.transport.Call(attempt, worker, read.encode(client))
+		late := attempt.Err() != nil
+		cancel()
+		if err != nil && late && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return reply, err
+		}
+		d, err := decodeReply(worker, data)
+		if err != nil {
+			return reply, err
+		}
+		return reply, reply.decode(d)
+	}
 }
