@@ -53,7 +53,7 @@ func (n *node) up() bool {
 // faultLater lets the next fault happen some time.
 func (w *world) faultLater() {
 	if w.weather.faults > 0 {
-		w.in(time.Duration(w.rand.ExpFloat64()*float64(w.weather.faults)), func() {
+		w.in(time.Duration(w.dice.ExpFloat64()*float64(w.weather.faults)), func() {
 			w.fault()
 			w.faultLater()
 		})
@@ -67,8 +67,8 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 
 // fault lets something go wrong.
 func (w *world) fault() {
-	kind, n := w.rand.IntN(20), w.nodes[w.rand.IntN(len(w.nodes))]
-	long := between(w.rand, 50*time.Millisecond, 4*time.Second)
+	kind, n := w.dice.IntN(20), w.nodes[w.dice.IntN(len(w.nodes))]
+	long := between(w.dice, 50*time.Millisecond, 4*time.Second)
 	w.mu.Lock()
 	healed := w.healed || w.safe && kind > 1 && !w.whole()
 	running := n.worker != nil
@@ -168,7 +168,7 @@ func (w *world) drain(n *node, long time.Duration) {
 				w.start(n)
 			})
 		default:
-			w.in(between(w.rand, 70*time.Millisecond, 80*time.Millisecond), look)
+			w.in(between(w.dice, 70*time.Millisecond, 80*time.Millisecond), look)
 		}
 	}
 	look()

@@ -26,7 +26,7 @@ import (
 type world struct {
 	*testing.T
 	seed    uint64
-	rand    *rand.Rand // the conductor's
+	dice    *rand.Rand // the conductor's
 	weather weather
 	begin   time.Time
 
@@ -274,12 +274,12 @@ func (w *world) post() {
 			continue
 		}
 		c := &w.weather
-		if w.rand.Float64() < c.loss {
+		if w.dice.Float64() < c.loss {
 			w.note("lost", x)
 			continue
 		}
 		w.deliverLater(x)
-		if w.rand.Float64() < c.twice {
+		if w.dice.Float64() < c.twice {
 			w.note("twice", x)
 			w.deliverLater(x)
 		}
@@ -288,9 +288,9 @@ func (w *world) post() {
 
 // deliverLater delivers a parcel after a time.
 func (w *world) deliverLater(x *parcel) {
-	d := 20*time.Microsecond + time.Duration(w.rand.ExpFloat64()*float64(w.weather.lag))
-	if w.rand.Float64() < w.weather.slow {
-		d += time.Duration(w.rand.Float64() * float64(3*time.Second))
+	d := 20*time.Microsecond + time.Duration(w.dice.ExpFloat64()*float64(w.weather.lag))
+	if w.dice.Float64() < w.weather.slow {
+		d += time.Duration(w.dice.Float64() * float64(3*time.Second))
 	}
 	w.in(d, func() { w.deliver(x) })
 }
@@ -308,9 +308,9 @@ func (w *world) deliver(x *parcel) {
 	case from.away.After(now) || from.deaf.After(now) || to != nil && to.deaf.After(now):
 		w.note("dropped", x)
 	case !nobody && to.stalled.After(now):
-		w.in(to.stalled.Sub(now)+time.Duration(w.rand.IntN(1000)), func() { w.deliver(x) })
+		w.in(to.stalled.Sub(now)+time.Duration(w.dice.IntN(1000)), func() { w.deliver(x) })
 	case from.stalled.After(now) && x.kind != "request": // it has not left yet
-		w.in(from.stalled.Sub(now)+time.Duration(w.rand.IntN(1000)), func() { w.deliver(x) })
+		w.in(from.stalled.Sub(now)+time.Duration(w.dice.IntN(1000)), func() { w.deliver(x) })
 	case nobody && x.kind == "request":
 		w.note("nobody", x)
 		w.deliverLater(&parcel{kind: "nobody", from: &process{world: w, name: "server"}, to: x.from,
@@ -319,9 +319,9 @@ func (w *world) deliver(x *parcel) {
 		w.note("dropped", x)
 	default:
 		w.note("arrived", x)
-		if x.kind == "reply" && w.rand.Float64() < w.weather.garbage {
+		if x.kind == "reply" && w.dice.Float64() < w.weather.garbage {
 			w.note("garbage", x)
-			x.data = garbage(w.rand)
+			x.data = garbage(w.dice)
 		}
 		w.mu.Unlock()
 		to.take(x)

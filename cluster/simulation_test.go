@@ -77,7 +77,7 @@ func simulate(t *testing.T, seed uint64, stats map[string]int) (sum uint32) {
 // newWorld draws what a run is like.
 func newWorld(t *testing.T, seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0))
-	w := &world{T: t, seed: seed, rand: r, begin: time.Now(), sent: make(chan struct{}, 1),
+	w := &world{T: t, seed: seed, dice: r, begin: time.Now(), sent: make(chan struct{}, 1),
 		serving: map[string]*process{}, stats: map[string]int{},
 		counted: map[uint64]bool{}}
 	some := func(most float64) float64 { return most * r.Float64() * float64(r.IntN(2)) }
@@ -119,16 +119,16 @@ func odd(r *rand.Rand, d time.Duration) time.Duration {
 func (w *world) script() {
 	for _, n := range w.nodes {
 		w.start(n)
-		time.Sleep(between(w.rand, 0, time.Millisecond))
+		time.Sleep(between(w.dice, 0, time.Millisecond))
 	}
-	c := ClientConfig{Copies: 1 + w.rand.IntN(3), Segments: 1 + w.rand.IntN(2),
-		Patience: odd(w.rand, 300*time.Millisecond), Gone: odd(w.rand, time.Second),
-		Lease: odd(w.rand, 3900*time.Millisecond), Timeout: odd(w.rand, 20*time.Second)}
+	c := ClientConfig{Copies: 1 + w.dice.IntN(3), Segments: 1 + w.dice.IntN(2),
+		Patience: odd(w.dice, 300*time.Millisecond), Gone: odd(w.dice, time.Second),
+		Lease: odd(w.dice, 3900*time.Millisecond), Timeout: odd(w.dice, 20*time.Second)}
 	if w.safe {
 		c.Copies = 2
 	}
-	if w.rand.IntN(2) == 0 {
-		c.Chunk = 1 << (10 + w.rand.IntN(8))
+	if w.dice.IntN(2) == 0 {
+		c.Chunk = 1 << (10 + w.dice.IntN(8))
 	}
 	w.caller = &process{world: w, name: "client"}
 	client, err := newClient(w.caller, c, w.caller.now)
@@ -138,7 +138,7 @@ func (w *world) script() {
 	defer cancel()
 	must(w, client.Wait(ctx, len(w.nodes)))
 	var users []*simUser
-	for i := range 1 + w.rand.IntN(2) {
+	for i := range 1 + w.dice.IntN(2) {
 		users = append(users, w.user(fmt.Sprint("user", i), uint64(i+1)))
 	}
 	w.faultLater()
