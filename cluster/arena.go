@@ -24,8 +24,9 @@ type slab struct {
 	runs   int
 }
 
-// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
-// last of a layer ends at a multiple of attn.Block, so a state takes them one after another.
+// run is tokens that follow each other in one layer of a copy, all of a segment or of an aligned
+// power of two of them. Each but the last of a layer ends at a multiple of attn.Block, so a state
+// takes them one after another.
 type run struct {
 	*attn.Sequence
 	slab *slab

@@ -329,13 +329,15 @@ func (c *Client) freeSoon(copies []*partCopy) {
 	}
 }
 
-// background runs f beside everything else, and not at all if the client is closed.
-func (c *Client) background(f func()) {
+// background runs f beside everything else, and not at all if the client is closed. It reports
+// whether it does.
+func (c *Client) background(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.wg.Go(f)
 	}
+	return !c.closed
 }
 
 // lose notes that a copy is of no use any more.

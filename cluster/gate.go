@@ -18,6 +18,7 @@ func newGate() gate { return gate{semaphore.NewWeighted(places)} }
 func (g gate) share(ctx context.Context) error { return g.take(ctx, 1) }
 func (g gate) own(ctx context.Context) error   { return g.take(ctx, places) }
 func (g gate) tryOwn() bool                    { return g.places.TryAcquire(places) }
+func (g gate) tryShare() bool                  { return g.places.TryAcquire(1) }
 func (g gate) unshare()                        { g.places.Release(1) }
 func (g gate) disown()                         { g.places.Release(places) }
 

@@ -112,7 +112,16 @@ type appendRequest struct {
 
 func (r *appendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAppend, client)
-	e.data = slices.Grow(e.data, 64+4*(len(r.k)+len(r.v)))
+	e.data = slices.Grow(e.data, r.size())
+	r.write(e)
+	return e.data
+}
+
+// size is about how many bytes the request has.
+func (r *appendRequest) size() int { return 64 + 4*(len(r.k)+len(r.v)) }
+
+// write writes the request without its beginning, as a step has it.
+func (r *appendRequest) write(e *encoder) {
 	e.u64(r.copy)
 	e.u32(r.epoch)
 	e.u32(r.layer)
@@ -120,14 +129,17 @@ func (r *appendRequest) encode(client clientID) []byte {
 	e.u32(uint32(r.tokens))
 	e.floats(r.k)
 	e.floats(r.v)
-	return e.data
 }
 
 func (r *appendRequest) decode(d *decoder) error {
+	r.read(d)
+	return d.end()
+}
+
+func (r *appendRequest) read(d *decoder) {
 	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
 	r.position, r.tokens = d.size("position"), d.size("tokens")
 	r.k, r.v = d.floats(), d.floats()
-	return d.end()
 }
 
 // truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch.

@@ -15,6 +15,7 @@ import (
 type part struct {
 	createRequest
 	arena   *arena
+	long    int                                // tokens of a run at most
 	copying atomic.Pointer[context.CancelFunc] // ends the request to copy that is running
 
 	mu     sync.RWMutex
@@ -31,7 +32,23 @@ type partLayer struct {
 }
 
 func newPart(r createRequest, a *arena) *part {
-	return &part{createRequest: r, arena: a, layers: make([]partLayer, r.shape.layers)}
+	return &part{createRequest: r, arena: a, long: runTokens(&r), layers: make([]partLayer,
+		r.shape.layers)}
+}
+
+// runBytes is about what a run takes at most if it has several segments: a call for each segment
+// takes some per cent longer than one for all, and a run is read by a thread, and copied by a
+// message.
+const runBytes = 4 << 20
+
+// runTokens is how many tokens a run of a part has at most: a power of two of segments.
+func runTokens(r *createRequest) int {
+	config := r.shape.storeConfig()
+	n := attn.Segment
+	for 2*n <= r.tokens && 2*int64(n)/attn.Block*pageBytes(&config) <= runBytes {
+		n *= 2
+	}
+	return n
 }
 
 // layer locks the part for reading and returns one of its layers, or says what is wrong with the
@@ -96,9 +113,9 @@ func (s *shape) hold(r *appendRequest) bool {
 
 // appendSome adds some tokens from number at of a message on, as many as go to one run.
 func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err error) {
-	n = min(r.tokens-at, attn.Segment-l.length%attn.Segment)
+	n = min(r.tokens-at, p.long-l.length%p.long)
 	last, fresh := l.last(), false
-	if last == nil || l.length%attn.Segment == 0 {
+	if last == nil || l.length%p.long == 0 {
 		last, fresh = nil, true
 	} else if l.length%attn.Block == 0 && last.slab.store.FreePages() == 0 {
 		last, fresh = nil, true
@@ -305,7 +322,9 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	if i < len(l.runs)-1 {
 		return nil
 	}
-	r, err := p.arena.newRun(p.shape.storeConfig(), attn.Segment/attn.Block)
+	config := p.shape.storeConfig()
+	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
+	r, err := p.arena.newRun(config, min(pages, p.long/attn.Block))
 	if err != nil {
 		return err
 	}
@@ -318,9 +337,9 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	switch {
 	case err != nil:
 	case int(read) != len(saved) || r.First() != 0 || n == 0 || before%attn.Block != 0,
-		n > attn.Segment-before%attn.Segment, before+n > p.tokens:
-		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
-			before)
+		n > p.long-before%p.long, before+n > p.tokens:
+		err = fail(ErrProtocol, "a run of %d tokens after %d, want an end at a multiple of %d or "+
+			"before", n, before, p.long)
 	}
 	if err != nil || before+n <= l.length {
 		p.arena.free(r)

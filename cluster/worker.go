@@ -217,6 +217,8 @@ func (w *Worker) answer(request []byte) ([]byte, error) {
 		return w.read(client, d)
 	case opCopy:
 		return w.copy(client, d)
+	case opStep:
+		return w.step(client, d)
 	}
 	if err := d.end(); err != nil {
 		return nil, err
@@ -303,12 +305,17 @@ func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
+	n, err := w.appendTo(client, &r)
+	return u32sReply([]uint32{uint32(n)}), err
+}
+
+// appendTo appends to a copy, and returns how many tokens the layer has then.
+func (w *Worker) appendTo(client clientID, r *appendRequest) (length int, err error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	n, err := p.append(&r)
-	return u32sReply([]uint32{uint32(n)}), err
+	return p.append(r)
 }
 
 func (w *Worker) truncate(client clientID, d *decoder) ([]byte, error) {

@@ -15,12 +15,12 @@ import (
 
 const benchAbout = `attn-cluster bench
 
-Measures decoding steps on clusters of processes on this machine, in turns with what they consist
-of: attention over the same tokens in this process, with as many threads as there are workers, up to
-the cores; bare NATS requests of as many bytes, one to each of as many processes, all at the same
-time; and the same over plain TCP connections, which is the least that any stream needs. 8 query
-heads over 2 of 64, F32. The table is Markdown. Times are the least, p50 and p99; what follows from
-them does so from p50:
+Measures decoding steps, each of a new token, on clusters of processes on this machine, in turns
+with what they consist of: attention over the same tokens in this process, with as many threads as
+there are workers, up to the cores; bare NATS requests of as many bytes, one to each of as many
+processes, all at the same time; and the same over plain TCP connections, which is the least that
+any stream needs. 8 query heads over 2 of 64, F32. The table is Markdown. Times are the least, p50
+and p99; what follows from them does so from p50:
 
   GB/s       bytes of keys and values / step
   overhead   (step - attention) / NATS
@@ -104,8 +104,9 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	defer t.close()
 	_ = t.pool.Close() // nobody uses it
 	t.pool = attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
-	for at := 0; at < tokens; at += 4096 {
-		if err := t.append(ctx, 0, min(4096, tokens-at)); err != nil {
+	for at, n := 0, 0; at < tokens-b.steps-warm; at += n { // steps bring the rest
+		n = min(4096, tokens-b.steps-warm-at)
+		if err := t.append(ctx, 0, n); err != nil {
 			return err
 		}
 	}
@@ -122,15 +123,17 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	return nil
 }
 
+// warm is how many turns do not count.
+const warm = 20
+
 // takeTurns measures everything in turns, so that each meets the same machine. The first turns do
 // not count.
 func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
-	const warm = 20
 	for i := range warm + b.steps {
 		if err := ctx.Err(); err != nil {
 			return x, err
 		}
-		s, err := t.attend(ctx, 0, 1)
+		s, err := t.step(ctx, 0, 1)
 		if err != nil {
 			return x, err
 		}
