@@ -106,6 +106,8 @@ func (p *process) Call(ctx context.Context, worker string, request []byte) ([]by
 	case <-c.done:
 		return c.reply, c.err
 	case <-ctx.Done():
+		// What was asked at the same time does not end at the same time.
+		time.Sleep(time.Duration(crc32.Checksum(request, castagnoli) % 1000))
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, worker, ctx.Err())
 	}
 }
@@ -395,14 +397,20 @@ func describe(x *parcel) string {
 	case opAppend:
 		var r appendRequest
 		_ = r.decode(d)
-		return fmt.Sprintf("append %d epoch %d layer %d at %d: %d", r.copy, r.epoch, r.layer, r.position,
-			r.tokens)
+		return r.String()
 	case opAttend:
 		var r attendRequest
 		_ = r.decode(d)
-		text := fmt.Sprintf("attend layer %d", r.layer)
-		for _, p := range r.parts {
-			text += fmt.Sprintf(" %d epoch %d keys %d", p.copy, p.epoch, p.keys)
+		return r.String()
+	case opStep:
+		var r stepRequest
+		_ = r.decode(d)
+		text := "step"
+		for i := range r.appends {
+			text += " " + r.appends[i].String()
+		}
+		for i := range r.attends {
+			text += " " + r.attends[i].String()
 		}
 		return text
 	case opTruncate:
@@ -427,6 +435,19 @@ func describe(x *parcel) string {
 		return fmt.Sprintf("copy %d from %s %d epoch %d", r.copy, r.from, r.source, r.epoch)
 	}
 	return "status"
+}
+
+func (r *appendRequest) String() string {
+	return fmt.Sprintf("append %d epoch %d layer %d at %d: %d", r.copy, r.epoch, r.layer, r.position,
+		r.tokens)
+}
+
+func (r *attendRequest) String() string {
+	text := fmt.Sprintf("attend layer %d", r.layer)
+	for _, p := range r.parts {
+		text += fmt.Sprintf(" %d epoch %d keys %d", p.copy, p.epoch, p.keys)
+	}
+	return text
 }
 
 // say adds a line to the trace.

@@ -12,17 +12,23 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// simUser is who has a sequence: what it does with that it does with one machine's, too, and
-// compares.
+// simUser is who has some sequences of a shape: what it does with them it does with one machine's,
+// too, and compares.
 type simUser struct {
 	*world
-	name   string
-	rand   *rand.Rand
-	config SequenceConfig
-	heads  int
-	store  *attn.Store
-	far    *Sequence
-	near   []*attn.Sequence // layers
+	name      string
+	rand      *rand.Rand
+	config    SequenceConfig
+	heads     int
+	store     *attn.Store
+	sequences []*simSequence
+}
+
+// simSequence is a sequence of the cluster, and the same on one machine.
+type simSequence struct {
+	*simUser
+	far  *Sequence
+	near []*attn.Sequence // layers
 }
 
 func (w *world) user(name string, seed uint64) *simUser {
@@ -32,26 +38,24 @@ func (w *world) user(name string, seed uint64) *simUser {
 	c.Format, c.ValueFormat = f.keys, f.values
 	u := &simUser{world: w, name: name, rand: r, config: c, heads: 2}
 	store, err := attn.NewStore(attn.StoreConfig{KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		ValueDim: c.ValueDim, Pages: 512, Format: c.Format, ValueFormat: c.ValueFormat})
+		ValueDim: c.ValueDim, Pages: 1024, Format: c.Format, ValueFormat: c.ValueFormat})
 	must(w, err)
 	u.store = store
-	u.fresh()
+	for range 1 + r.IntN(2) {
+		s := &simSequence{simUser: u}
+		s.fresh()
+		u.sequences = append(u.sequences, s)
+	}
 	return u
 }
 
-// fresh begins a new sequence.
-func (u *simUser) fresh() {
-	for _, s := range u.near {
-		s.Release()
+// act does something with one of the sequences, or with all.
+func (u *simUser) act() {
+	if u.rand.IntN(8) == 0 {
+		u.steps(u.until(), u.rand.IntN(u.config.Layers))
+		return
 	}
-	u.near = nil
-	for range u.config.Layers {
-		u.near = append(u.near, u.store.NewSequence())
-	}
-	var err error
-	if u.far, err = u.client.NewSequence(u.config); err != nil {
-		u.Errorf("NewSequence: %v", err)
-	}
+	u.sequences[u.rand.IntN(len(u.sequences))].act()
 }
 
 func (u *simUser) tensor(heads, n, d int) attn.Tensor {
@@ -86,12 +90,29 @@ func (u *simUser) later(until time.Time, call func(ctx context.Context)) func() 
 	}
 }
 
+// fresh begins a new sequence.
+func (u *simSequence) fresh() {
+	for _, s := range u.near {
+		s.Release()
+	}
+	u.near = nil
+	for range u.config.Layers {
+		u.near = append(u.near, u.store.NewSequence())
+	}
+	var err error
+	if u.far, err = u.client.NewSequence(u.config); err != nil {
+		u.Errorf("NewSequence: %v", err)
+	}
+}
+
 // act does something with the sequence.
-func (u *simUser) act() {
+func (u *simSequence) act() {
 	until := u.until()
 	switch x := u.rand.IntN(100); {
-	case x < 35:
+	case x < 15:
 		u.afterLoss(u.append(until, u.all(), u.count()))
+	case x < 35:
+		u.afterLoss(u.step(until, u.layer(), 1+u.rand.IntN(3)))
 	case x < 48:
 		u.afterLoss(u.append(until, []int{u.layer()}, u.count()))
 	case x < 78:
@@ -140,7 +161,7 @@ type simTokens struct {
 	k, v  attn.Tensor
 }
 
-func (u *simUser) tokens(layers []int, n int) (all []simTokens) {
+func (u *simSequence) tokens(layers []int, n int) (all []simTokens) {
 	for _, layer := range layers {
 		if u.near[layer].Len()+n <= simMost {
 			all = append(all, simTokens{layer, u.tensor(u.config.KVHeads, n, u.config.HeadDim),
@@ -151,7 +172,7 @@ func (u *simUser) tokens(layers []int, n int) (all []simTokens) {
 }
 
 // append adds tokens to layers at the same time.
-func (u *simUser) append(until time.Time, layers []int, n int) error {
+func (u *simSequence) append(until time.Time, layers []int, n int) error {
 	all := u.tokens(layers, n)
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -174,40 +195,146 @@ func (u *simUser) append(until time.Time, layers []int, n int) error {
 }
 
 // attend compares the attention of some rows over a layer.
-func (u *simUser) attend(until time.Time, layer, rows int) (err error) {
+func (u *simSequence) attend(until time.Time, layer, rows int) (err error) {
 	ask := u.question(layer, rows)
 	u.later(until, func(ctx context.Context) { err = ask(ctx) })()
 	return err
 }
 
-// question prepares attention over the tokens that a layer has now, and returns what asks and
-// compares.
-func (u *simUser) question(layer, rows int) func(ctx context.Context) error {
-	opt := attn.Options{Causal: attn.BottomRight}
-	if u.rand.IntN(3) == 0 {
-		opt.Window = attn.Window{Left: 1 + u.rand.IntN(2000), Right: 1}
+// step adds some tokens to a layer, and compares what they see.
+func (u *simSequence) step(until time.Time, layer, n int) error {
+	before := u.near[layer].Len()
+	all := u.tokens([]int{layer}, n)
+	if len(all) == 0 {
+		return nil
 	}
-	opt.Integers = u.config.Format >= attn.I8 && u.rand.IntN(2) == 0
-	q := u.tensor(u.heads, rows, u.config.HeadDim)
-	want, got := u.output(rows), u.output(rows)
-	near := opt
-	near.QueryLens = []int{rows}
-	must(u, attn.AttendSequences(want, q, u.near[layer:layer+1], &near))
-	untouched := slices.Clone(got.Data)
-	return func(ctx context.Context) error {
-		err := u.far.Attend(ctx, layer, got, q, &opt)
-		expected := want.Data
-		if u.documented("Attend", err) != nil {
-			expected = untouched
+	must(u, u.near[layer].Append(all[0].k, all[0].v))
+	x := u.compare("Step", layer, n)
+	var err error
+	u.later(until, func(ctx context.Context) {
+		err = u.far.Step(ctx, layer, x.got, x.q, all[0].k, all[0].v, &x.opt)
+	})()
+	x.check(err)
+	if err != nil {
+		must(u, u.near[layer].Truncate(before))
+	}
+	u.sameLength(layer, err)
+	return err
+}
+
+func (u *simSequence) sameLength(layer int, err error) {
+	if got, want := u.far.Len(layer), u.near[layer].Len(); got != want {
+		u.Errorf("%s: layer %d has %d tokens, want %d: %v", u.name, layer, got, want, err)
+	}
+}
+
+// steps adds a token to a layer of each sequence, and compares what it sees.
+func (u *simUser) steps(until time.Time, layer int) {
+	var far []*Sequence
+	var all []*simAnswer
+	var tokens []simTokens
+	for _, s := range u.sequences {
+		more := s.tokens([]int{layer}, 1)
+		if len(more) == 0 {
+			return
 		}
-		for i := range expected {
-			if math.Float32bits(got.Data[i]) != math.Float32bits(expected[i]) {
-				u.Errorf("%s: layer %d: element %d is %v, want %v: %v", u.name, layer, i, got.Data[i],
-					expected[i], err)
-				break
+		tokens = append(tokens, more[0])
+	}
+	for i, s := range u.sequences {
+		must(u, s.near[layer].Append(tokens[i].k, tokens[i].v))
+		far, all = append(far, s.far), append(all, s.compare("Steps", layer, 1))
+		all[i].opt = all[0].opt
+		all[i].expect()
+	}
+	n := len(far)
+	pack := func(heads, d int, of func(i int) attn.Tensor) attn.Tensor {
+		x := attn.BLHD(make([]float32, n*heads*d), 1, n, heads, d)
+		for i := range n {
+			for h := range heads {
+				copy(x.Row(0, h, i), of(i).Row(0, h, 0))
 			}
 		}
+		return x
+	}
+	c := &u.config
+	q := pack(u.heads, c.HeadDim, func(i int) attn.Tensor { return all[i].q })
+	k := pack(c.KVHeads, c.HeadDim, func(i int) attn.Tensor { return tokens[i].k })
+	v := pack(c.KVHeads, c.ValueDim, func(i int) attn.Tensor { return tokens[i].v })
+	dst := pack(u.heads, c.ValueDim, func(i int) attn.Tensor { return all[i].got })
+	errs := make([]error, n)
+	u.later(until, func(ctx context.Context) {
+		err := u.client.Steps(ctx, layer, dst, q, k, v, far, &all[0].opt)
+		if some := new(StepsError); errors.As(err, &some) {
+			copy(errs, some.Errs)
+		} else if err != nil {
+			u.Errorf("%s: Steps: %v", u.name, err)
+		}
+	})()
+	for i, s := range u.sequences {
+		for h := range u.heads {
+			copy(all[i].got.Row(0, h, 0), dst.Row(0, h, i))
+		}
+		all[i].check(errs[i])
+		if errs[i] != nil {
+			must(u, s.near[layer].Truncate(s.near[layer].Len()-1))
+		}
+		s.sameLength(layer, errs[i])
+		s.afterLoss(errs[i])
+	}
+}
+
+// question prepares attention over the tokens that a layer has now, and returns what asks and
+// compares.
+func (u *simSequence) question(layer, rows int) func(ctx context.Context) error {
+	x := u.compare("Attend", layer, rows)
+	return func(ctx context.Context) error {
+		err := u.far.Attend(ctx, layer, x.got, x.q, &x.opt)
+		x.check(err)
 		return err
+	}
+}
+
+// simAnswer is what is asked, and what the answer has to be.
+type simAnswer struct {
+	*simSequence
+	what      string
+	layer     int
+	opt       attn.Options
+	q         attn.Tensor
+	got, want attn.Tensor
+}
+
+// compare prepares a question to the tokens that one machine has now.
+func (u *simSequence) compare(what string, layer, rows int) *simAnswer {
+	x := &simAnswer{simSequence: u, what: what, layer: layer,
+		opt: attn.Options{Causal: attn.BottomRight}, q: u.tensor(u.heads, rows, u.config.HeadDim),
+		got: u.output(rows), want: u.output(rows)}
+	if u.rand.IntN(3) == 0 {
+		x.opt.Window = attn.Window{Left: 1 + u.rand.IntN(2000), Right: 1}
+	}
+	x.opt.Integers = u.config.Format >= attn.I8 && u.rand.IntN(2) == 0
+	x.expect()
+	return x
+}
+
+// expect lets one machine answer.
+func (x *simAnswer) expect() {
+	opt := x.opt
+	opt.QueryLens = []int{x.q.L}
+	must(x, attn.AttendSequences(x.want, x.q, x.near[x.layer:x.layer+1], &opt))
+}
+
+// check compares an answer. With an error, nothing was written.
+func (x *simAnswer) check(err error) {
+	if x.documented(x.what, err) != nil {
+		x.want = x.output(x.q.L)
+	}
+	for i, want := range x.want.Data {
+		if got := x.got.Data[i]; math.Float32bits(got) != math.Float32bits(want) {
+			x.Errorf("%s: %s of layer %d: element %d is %v, want %v: %v", x.name, x.what, x.layer, i, got,
+				want, err)
+			return
+		}
 	}
 }
 
@@ -221,7 +348,7 @@ func (u *simUser) output(rows int) attn.Tensor {
 }
 
 // truncate cuts all layers.
-func (u *simUser) truncate(until time.Time) error {
+func (u *simSequence) truncate(until time.Time) error {
 	before, longest := u.lengths()
 	n := longest - u.rand.IntN(min(longest, 80)+1)
 	if u.rand.IntN(3) == 0 {
@@ -235,7 +362,7 @@ func (u *simUser) truncate(until time.Time) error {
 	return err
 }
 
-func (u *simUser) lengths() (all []int, longest int) {
+func (u *simSequence) lengths() (all []int, longest int) {
 	for _, s := range u.near {
 		all = append(all, s.Len())
 		longest = max(longest, s.Len())
@@ -245,7 +372,7 @@ func (u *simUser) lengths() (all []int, longest int) {
 
 // cutTo cuts what the one machine has as the cluster has been: all layers, or after an error perhaps
 // none.
-func (u *simUser) cutTo(n int, before []int, err error) {
+func (u *simSequence) cutTo(n int, before []int, err error) {
 	cut := err == nil
 	for layer, length := range before {
 		cut = cut || u.far.Len(layer) < length
@@ -264,7 +391,7 @@ func (u *simUser) cutTo(n int, before []int, err error) {
 }
 
 // appendAndAttend attends to the tokens that there are, while more come.
-func (u *simUser) appendAndAttend(until time.Time) error {
+func (u *simSequence) appendAndAttend(until time.Time) error {
 	ask := u.question(u.layer(), 1)
 	var err error
 	var wg sync.WaitGroup
@@ -275,7 +402,7 @@ func (u *simUser) appendAndAttend(until time.Time) error {
 }
 
 // appendAndTruncate appends to a layer while all are cut: one is before the other.
-func (u *simUser) appendAndTruncate(until time.Time) error {
+func (u *simSequence) appendAndTruncate(until time.Time) error {
 	all := u.tokens([]int{u.layer()}, u.count())
 	_, longest := u.lengths()
 	if len(all) == 0 || longest == 0 {
@@ -321,7 +448,7 @@ func (u *simUser) appendAndTruncate(until time.Time) error {
 type simPrefix struct{ keep, add int }
 
 // release gives the sequence back, and begins another one.
-func (u *simUser) release() {
+func (u *simSequence) release() {
 	u.far.Release()
 	u.fresh()
 }
@@ -352,7 +479,7 @@ func (u *simUser) documented(what string, err error) error {
 }
 
 // afterLoss makes sure that what is said to be lost is, and begins anew.
-func (u *simUser) afterLoss(err error) {
+func (u *simSequence) afterLoss(err error) {
 	var lost *LostError
 	if !errors.As(err, &lost) {
 		return

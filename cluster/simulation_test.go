@@ -159,19 +159,23 @@ func (w *world) script() {
 // end makes sure that all is in order in the end, and that nothing is left of it.
 func (w *world) end(users []*simUser) {
 	w.eventually("all workers run", w.allUp)
+	var all []*simSequence
 	for _, u := range users {
-		for layer := range u.config.Layers {
-			err := u.attend(time.Now().Add(time.Minute), layer, 2)
-			if u.afterLoss(err); err != nil && !errors.Is(err, ErrLost) {
-				w.Errorf("%s: Attend over what is in order: %v", u.name, err)
+		all = append(all, u.sequences...)
+	}
+	for _, s := range all {
+		for layer := range s.config.Layers {
+			err := s.attend(time.Now().Add(time.Minute), layer, 2)
+			if s.afterLoss(err); err != nil && !errors.Is(err, ErrLost) {
+				w.Errorf("%s: Attend over what is in order: %v", s.name, err)
 			}
 		}
 		if w.safe {
-			w.eventually("no copies are missing", func() bool { return u.far.Missing() == 0 })
+			w.eventually("no copies are missing", func() bool { return s.far.Missing() == 0 })
 		}
 	}
-	for _, u := range users {
-		u.far.Release()
+	for _, s := range all {
+		s.far.Release()
 	}
 	for _, n := range w.nodes {
 		w.eventually(n.name+" has nothing", func() bool {
@@ -180,10 +184,12 @@ func (w *world) end(users []*simUser) {
 		})
 	}
 	w.client.Close()
-	for _, u := range users {
-		for _, s := range u.near {
-			s.Release()
+	for _, s := range all {
+		for _, layer := range s.near {
+			layer.Release()
 		}
+	}
+	for _, u := range users {
 		must(w, u.store.Close())
 	}
 	for _, n := range w.nodes {
