@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -179,7 +180,7 @@ func (c *Client) heard(data []byte) {
 	c.changed = make(chan struct{})
 }
 
-// Workers are those that were heard of lately, in no particular order.
+// Workers are those that were heard of lately, by name.
 func (c *Client) Workers() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,6 +189,7 @@ func (c *Client) Workers() (all []Status) {
 			all = append(all, m.status)
 		}
 	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Worker, b.Worker) })
 	return all
 }
 
