@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -72,12 +73,14 @@ const longestWait = 30 * 24 * time.Hour
 type Client struct {
 	transport Transport
 	config    ClientConfig
+	now       func() time.Time
 	id        clientID
 	unwatch   func()
 	ctx       context.Context // of what goes on in the background
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	kick      chan struct{} // a copy was lost, or a worker is leaving
+	again     chan struct{} // a worker has started again
 	moves     chan struct{} // has one for each copy that is made in the background
 
 	levelling sync.Mutex // of who moves a copy because its worker is nearly full,
@@ -95,12 +98,9 @@ type Client struct {
 
 // member is a worker as the client sees it.
 type member struct {
+	condition
 	status  Status
 	said    time.Time // when the status came
-	heard   time.Time // an announcement or an answer
-	suspect time.Time // until then, others are asked first
-	silent  bool      // nobody listens, all the time
-	since   time.Time // then
 	refused time.Time // until then, no copies are made there in the background: it had no memory
 }
 
@@ -114,13 +114,17 @@ type partCopy struct {
 }
 
 // NewClient starts a client. It keeps what it has on workers alive until Close.
-func NewClient(t Transport, c ClientConfig) (*Client, error) {
+func NewClient(t Transport, c ClientConfig) (*Client, error) { return newClient(t, c, time.Now) }
+
+// newClient starts a client with a clock of its own.
+func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	x := &Client{transport: t, config: c, kick: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
-		promised: map[string]int64{}, members: map[string]*member{},
-		changed: make(chan struct{}), copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
+	x := &Client{transport: t, config: c, now: now, kick: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
+		promised: map[string]int64{}, members: map[string]*member{}, changed: make(chan struct{}),
+		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
 	_, _ = crand.Read(x.id[:]) // never fails
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	var err error
@@ -172,30 +176,30 @@ func (c *Client) heard(data []byte) {
 		m = new(member)
 		c.members[s.Worker] = m
 	}
-	if m.status.Instance != s.Instance { // it came back, without what it had
-		for _, x := range c.copies {
-			if x.worker == s.Worker && x.made {
-				x.lost = true
-			}
-		}
+	if m.status.Instance != s.Instance {
+		// It may have come back without what it had; or this is an announcement of the past. What
+		// it has, it says itself.
+		wake(c.again)
 	}
 	if s.Leaving && !m.status.Leaving {
-		c.wake()
+		wake(c.kick)
 	}
-	m.status, m.said, m.heard, m.silent = s, time.Now(), time.Now(), false
+	m.status, m.said = s, c.now()
+	m.note(heardOf, m.said, &c.config)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Workers are those that were heard of lately, in no particular order.
+// Workers are those that were heard of lately, by name.
 func (c *Client) Workers() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.members {
-		if c.alive(m) {
+		if c.healthOf(m).answers() {
 			all = append(all, m.status)
 		}
 	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Worker, b.Worker) })
 	return all
 }
 
@@ -204,13 +208,24 @@ func (c *Client) takers() []Status {
 	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })
 }
 
-// stays reports whether a copy on a worker is one to count on for longer: the worker is not silent
-// for long, and not leaving.
-func (c *Client) stays(worker string) bool {
+// health is that of a worker now.
+func (c *Client) health(worker string) health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m != nil && !m.status.Leaving && time.Since(m.heard) < c.config.Gone
+	return c.healthOf(c.members[worker])
+}
+
+// healthOf is the health of a worker now, of one that was never heard of too. The lock is held.
+func (c *Client) healthOf(m *member) health {
+	if m == nil {
+		return dead
+	}
+	return m.at(c.now(), &c.config)
+}
+
+// stays reports whether a copy on a worker is one to count on for longer.
+func (c *Client) stays(worker string) bool {
+	return !c.health(worker).gone() && !c.leaves(worker)
 }
 
 // leaves reports whether a worker has said that it is leaving.
@@ -219,29 +234,6 @@ func (c *Client) leaves(worker string) bool {
 	defer c.mu.Unlock()
 	m := c.members[worker]
 	return m != nil && m.status.Leaving
-}
-
-// alive reports whether a worker was heard of lately. The lock is held.
-func (c *Client) alive(m *member) bool {
-	return m != nil && !m.silent && time.Since(m.heard) < c.config.Gone
-}
-
-// dead reports whether a worker does not come back: nobody has listened for long. One that only
-// does not answer may hang, or the server be away, and still have its tokens.
-func (c *Client) dead(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m == nil || m.silent && time.Since(m.since) >= c.config.Gone &&
-		time.Since(m.heard) >= c.config.Gone
-}
-
-// gone reports whether copies of a worker are to be made again: it was silent for long.
-func (c *Client) gone(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m == nil || time.Since(m.heard) >= c.config.Gone
 }
 
 // Wait waits until there are enough workers that are not leaving.
@@ -288,12 +280,11 @@ func (c *Client) call(ctx context.Context, worker string, request []byte) (*deco
 	switch {
 	case m == nil:
 	case err == nil || errors.As(err, &remote):
-		m.heard, m.silent = time.Now(), false
-	case errors.Is(err, errNobody) && !m.silent:
-		m.silent, m.since = true, time.Now()
+		m.note(heardOf, c.now(), &c.config)
 	case errors.Is(err, errNobody):
+		m.note(nobody, c.now(), &c.config)
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		c.suspectLocked(m)
+		m.note(late, c.now(), &c.config)
 	}
 	return d, err
 }
@@ -303,11 +294,9 @@ func (c *Client) suspect(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[worker]; m != nil {
-		c.suspectLocked(m)
+		m.note(late, c.now(), &c.config)
 	}
 }
-
-func (c *Client) suspectLocked(m *member) { m.suspect = time.Now().Add(3 * c.config.Patience) }
 
 // newCopy registers a copy that is about to be made.
 func (c *Client) newCopy(worker string) *partCopy {
@@ -368,23 +357,25 @@ func (c *Client) lose(x *partCopy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.lost = true
-	c.wake()
+	wake(c.kick)
 }
 
-// wake lets lost copies be looked for at once.
-func (c *Client) wake() {
+// wake lets something be done at once that is done now and then.
+func wake(kick chan<- struct{}) {
 	select {
-	case c.kick <- struct{}{}:
+	case kick <- struct{}{}:
 	default:
 	}
 }
 
 // rely gives up some copies if others are of use, and reports whether one is. Layers are appended
-// to at the same time, and none may give up the copies that another one relies on.
+// to at the same time, and none may give up the copies that another one relies on, nor one whose
+// worker answers for one whose worker does not.
 func (c *Client) rely(on, giveUp []*partCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.ContainsFunc(on, func(x *partCopy) bool { return !x.lost }) {
+	best := c.bestOf(on)
+	if best == healths || !best.answers() && best > c.bestOf(giveUp) {
 		return false
 	}
 	for _, x := range on {
@@ -392,9 +383,21 @@ func (c *Client) rely(on, giveUp []*partCopy) bool {
 	}
 	for _, x := range giveUp {
 		x.lost = true
-		c.wake()
+		wake(c.kick)
 	}
 	return true
+}
+
+// bestOf is the health of the best worker that has one of some copies, healths if none is of use.
+// The lock is held.
+func (c *Client) bestOf(copies []*partCopy) health {
+	best := healths
+	for _, x := range copies {
+		if !x.lost {
+			best = min(best, c.healthOf(c.members[x.worker]))
+		}
+	}
+	return best
 }
 
 // isLost reports whether a copy is of no use any more.
@@ -404,7 +407,7 @@ func (c *Client) isLost(x *partCopy) bool {
 	return x.lost
 }
 
-// every runs f now and then until the client is closed, and when a copy was lost if kicked is set.
+// every runs f now and then until the client is closed, and at once when it is kicked.
 func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -420,7 +423,7 @@ func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 }
 
 func (c *Client) renewAlways() {
-	c.every(min(c.config.Lease/4, time.Second), nil, func() { c.renewAll(c.ctx) })
+	c.every(min(c.config.Lease/4, time.Second), c.again, func() { c.renewAll(c.ctx) })
 }
 
 // renewAll tells all workers which copies they keep, and learns which they have not.
@@ -443,6 +446,7 @@ func (c *Client) renewAll(ctx context.Context) {
 		for _, x := range list {
 			r.copies = append(r.copies, x.id)
 		}
+		slices.Sort(r.copies)
 		wg.Go(func() {
 			c.mu.Lock()
 			made := map[uint64]*partCopy{}

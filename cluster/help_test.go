@@ -120,6 +120,7 @@ func (b *bench) restart(name string) {
 			return w.Instance == instance
 		})
 	})
+	b.client.renewAll(context.Background()) // which says what it has no more
 }
 
 // eventually waits until something is so.

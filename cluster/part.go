@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -12,8 +14,9 @@ import (
 // what changes all layers; of a layer by what changes that.
 type part struct {
 	createRequest
-	arena *arena
-	long  int // tokens of a run at most
+	arena   *arena
+	long    int                                // tokens of a run at most
+	copying atomic.Pointer[context.CancelFunc] // ends the request to copy that is running
 
 	mu     sync.RWMutex
 	gone   bool
@@ -25,6 +28,7 @@ type partLayer struct {
 	mu     sync.RWMutex
 	length int
 	runs   []*run
+	grown  bool // it was appended to: nothing is copied to it any more
 }
 
 func newPart(r createRequest, a *arena) *part {
@@ -90,6 +94,7 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
 	}
+	l.grown = true
 	for i := range r.pieces {
 		if err := r.pieces[i].check(p); err != nil {
 			return 0, err
@@ -116,7 +121,7 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple of "+
 				"%d", position, l.length, p.long)
 		}
-		return p.appendRun(l, piece.saved, piece.tokens)
+		return p.putRun(l, len(l.runs), piece.saved, piece.tokens)
 	}
 	for l.length < position+piece.tokens {
 		if err := p.appendSome(l, piece, l.length-position); err != nil {
@@ -321,7 +326,8 @@ func (p *part) read(r *readRequest) (reply readReply, err error) {
 	return reply, err
 }
 
-// load puts a run that another copy sent at the place of run number i, the last one or the next.
+// load puts a run that another copy sent at the place of run number i. A request to copy may come
+// twice, and late: what has been loaded already, or has been appended to since, stays as it is.
 func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	l, err := p.layer(epoch, uint32(layer))
 	if err != nil {
@@ -330,15 +336,19 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	defer p.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.runs) > i {
-		p.cut(l, l.length-l.last().Len())
+	if l.grown || i > len(l.runs) {
+		return fail(errStale, "run %d of a layer that has %d: it was appended to, or one is missing", i,
+			len(l.runs))
 	}
-	return p.appendRun(l, saved, 0)
+	if i < len(l.runs)-1 {
+		return nil
+	}
+	return p.putRun(l, i, saved, 0)
 }
 
-// appendRun puts a run that was saved at the end of a layer, whose lock is held: of a number of
-// tokens if one is given.
-func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
+// putRun puts a run that was saved at the place of run number i, the last one or the next: of a
+// number of tokens if one is given. The layer's lock is held.
+func (p *part) putRun(l *partLayer, i int, saved []byte, tokens int) error {
 	config := p.shape.storeConfig()
 	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
 	if tokens > 0 {
@@ -348,19 +358,24 @@ func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
 	if err != nil {
 		return err
 	}
+	before := l.length // of tokens before the run
+	if i < len(l.runs) {
+		before -= l.last().Len()
+	}
 	read, err := r.Load(bytes.NewReader(saved))
 	n := r.Len()
 	switch {
 	case err != nil:
-	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
-		n > p.long-l.length%p.long, l.length+n > p.tokens, tokens > 0 && n != tokens:
+	case int(read) != len(saved) || r.First() != 0 || n == 0 || before%attn.Block != 0,
+		n > p.long-before%p.long, before+n > p.tokens, tokens > 0 && n != tokens:
 		err = fail(ErrProtocol, "a run of %d tokens after %d, want an end at a multiple of %d or "+
-			"before", n, l.length, p.long)
+			"before", n, before, p.long)
 	}
-	if err != nil {
+	if err != nil || before+n <= l.length {
 		p.arena.free(r)
 		return err
 	}
+	p.cut(l, before)
 	l.runs = append(l.runs, r)
 	p.grow(l, n)
 	return nil

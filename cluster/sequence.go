@@ -143,14 +143,7 @@ func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 
 // doubt is how little a copy's worker is to be relied on. The lock is held.
 func (c *Client) doubt(x *partCopy) int {
-	m := c.members[x.worker]
-	switch {
-	case !c.alive(m):
-		return 2
-	case m.suspect.After(now()):
-		return 1
-	}
-	return 0
+	return int(min(c.healthOf(c.members[x.worker]), absent))
 }
 
 // begin starts a call, which ends with its context or its time, or when the sequence is released.

@@ -8,8 +8,6 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-func now() time.Time { return time.Now() }
-
 // Append adds n tokens to a layer:
 //
 //	k [1, KVHeads, n, HeadDim]
@@ -375,7 +373,7 @@ func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool
 // hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
 func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
 	for _, x := range copies {
-		if o := state[x]; !o.final && !(o.err != nil && s.client.dead(x.worker)) {
+		if o := state[x]; !o.final && !(o.err != nil && s.client.health(x.worker) == dead) {
 			return false
 		}
 	}
@@ -400,7 +398,7 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		if gone {
 			c.lose(x)
 		}
-		if gone || c.dead(x.worker) {
+		if gone || c.health(x.worker) == dead {
 			lost++
 		}
 		if o.err == nil {
@@ -417,12 +415,14 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		}
 		return false, nil
 	case len(took) > 0:
-		return true, fail(ErrUnavailable, "the copies that took a request were lost: %v", err)
+		return true, fail(ErrUnavailable, "the copies that took a request are gone: %v", err)
 	case lost == len(copies):
 		return false, s.lostError(p, err)
 	}
 	if full {
 		c.noteFull(others)
+	} else if errors.Is(err, errUnknown) || errors.Is(err, errStale) {
+		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}
 	return false, err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,10 +15,9 @@ import (
 func (c *Client) repairAlways() {
 	c.every(max(c.config.Patience/2, 10*time.Millisecond), c.kick, func() {
 		c.mu.Lock()
-		var all []*Sequence
-		for s := range c.sequences {
-			all = append(all, s)
-		}
+		all := slices.SortedFunc(maps.Keys(c.sequences), func(a, b *Sequence) int {
+			return cmp.Compare(a.id, b.id)
+		})
 		c.mu.Unlock()
 		for _, s := range all {
 			s.repair(s.ctx)
@@ -34,6 +34,9 @@ func (s *Sequence) repair(ctx context.Context) {
 	parts := slices.Clone(s.parts)
 	s.mu.Unlock()
 	for _, p := range parts {
+		if ctx.Err() != nil {
+			return
+		}
 		if s.wants(p) {
 			s.repairBeside(ctx, p)
 		}
@@ -74,7 +77,7 @@ func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
 // count is how many copies are on workers that were heard of lately, and that stay.
 func (c *Client) count(copies []*partCopy) (alive, staying int) {
 	for _, x := range copies {
-		if !c.gone(x.worker) {
+		if !c.health(x.worker).gone() {
 			alive++
 		}
 		if c.stays(x.worker) {
@@ -109,7 +112,13 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	others := s.without(p, c.takers())
 	if len(others) == 0 && staying > 0 {
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
-			return slices.DeleteFunc(good, func(x *partCopy) bool { return !c.leaves(x.worker) })
+			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
+				return !c.leaves(x.worker)
+			})
+			if len(leaving) == len(good) { // the one that was to stay is lost meanwhile
+				return nil
+			}
+			return leaving
 		})
 		return
 	}
@@ -137,7 +146,7 @@ func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) b
 	if errors.Is(err, attn.ErrCapacity) {
 		c.mu.Lock()
 		if m := c.members[worker]; m != nil {
-			m.refused = time.Now().Add(8 * c.config.Patience)
+			m.refused = c.now().Add(8 * c.config.Patience)
 		}
 		c.mu.Unlock()
 	}
@@ -169,7 +178,7 @@ func (c *Client) hasRefused(worker string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.members[worker]
-	return m != nil && m.refused.After(now())
+	return m != nil && m.refused.After(c.now())
 }
 
 // What share of its memory a worker uses that is nearly full, and at most one that a copy moves to
@@ -187,7 +196,7 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 		return
 	}
 	defer c.levelling.Unlock()
-	if time.Since(c.levelled) < c.config.Gone {
+	if c.now().Sub(c.levelled) < c.config.Gone {
 		return
 	}
 	takers := c.takers()
@@ -202,7 +211,7 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	for _, w := range s.without(p, takers) {
 		if slices.Contains(first, w.Worker) && c.share(w.Worker, least) < fairlyEmpty {
 			s.moveTo(ctx, p, w.Worker)
-			c.levelled = time.Now().Add(c.config.Patience) // until its memory is free
+			c.levelled = c.now().Add(c.config.Patience) // until its memory is free
 			return
 		}
 	}
@@ -309,17 +318,25 @@ func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (res
 	return resume
 }
 
-// copy lets a worker copy, and returns how many tokens it has then.
+// copy lets a worker copy, and returns how many tokens it has then. It asks again where an answer
+// may be lost: then the worker goes on where it is.
 func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
-	patience time.Duration) ([]uint32, error) {
+	patience time.Duration) (lengths []uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	d, err := c.call(ctx, worker, r.encode(c.id))
-	if err != nil {
-		return nil, err
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 4*c.config.Patience)
+		d, err := c.call(attempt, worker, r.encode(c.id))
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil {
+			lengths := d.u32s()
+			return lengths, d.end()
+		}
+		if !late || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	lengths := d.u32s()
-	return lengths, d.end()
 }
 
 // join counts on a copy from now on, if it has all that the part has: no append is running then.

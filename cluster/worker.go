@@ -1,9 +1,9 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -64,7 +64,8 @@ type Worker struct {
 	arena     arena
 	instance  uint64
 	stop      func()
-	done      chan struct{}
+	ctx       context.Context // until Close
+	cancel    context.CancelFunc
 	wg        sync.WaitGroup // of calls and of what goes on in the background
 	displaced chan error
 	running   chan struct{} // has one for each call,
@@ -92,17 +93,19 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
+	w := &Worker{config: c, transport: t, instance: newID(),
 		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
 		threads: make(chan struct{}, c.Threads),
 		copying: make(chan struct{}, max(1, c.Calls/copyShare)), copySlice: copySlice,
 		flight: flight{limit: c.InFlight},
 		takes:  pace{rate: c.CopyRate}, gives: pace{rate: c.CopyRate}, clients: map[clientID]*owner{}}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.arena.limit, w.arena.slabs = c.Memory, map[attn.StoreConfig][]*slab{}
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
 	if err != nil {
+		w.cancel()
 		return nil, err
 	}
 	w.stop = stop
@@ -120,7 +123,7 @@ func (w *Worker) Close() {
 	if closed {
 		return
 	}
-	close(w.done)
+	w.cancel() // Close does not wait for another worker
 	w.stop()
 	w.wg.Wait()
 	w.mu.Lock()
@@ -360,7 +363,7 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wait := w.gives.wait(now()); wait > 0 {
+	if wait := w.gives.wait(time.Now()); wait > 0 {
 		reply := readReply{wait: wait}
 		return reply.encode(), nil
 	}
@@ -370,6 +373,6 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 	}
 	defer w.flight.add(-run)
 	reply, err := p.read(&r)
-	w.gives.went(len(reply.saved), now())
+	w.gives.went(len(reply.saved), time.Now())
 	return reply.encode(), err
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer. It may end before it has all.
+// time: the last run of each layer. It may end before it has all. A request that comes again takes the
+// place of the one before.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {
@@ -23,20 +24,16 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 		return nil, fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
 			cap(w.copying), cap(w.copying))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(w.ctx, copyPatience)
 	defer cancel()
-	go func() {
-		select {
-		case <-w.done: // Close does not wait for another worker
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	until, begun := now().Add(w.copySlice), false
+	if before := p.copying.Swap(&cancel); before != nil {
+		(*before)()
+	}
+	until, begun := time.Now().Add(w.copySlice), false
 	more := func() bool {
 		first := !begun
 		begun = true
-		return first || now().Before(until)
+		return first || time.Now().Before(until)
 	}
 	for layer := range p.layers {
 		if err := w.copyLayer(ctx, client, p, &r, layer, more); err != nil {
@@ -50,10 +47,10 @@ const (
 	// copySlice is for how long a call copies. It is called again for as long as it gets further: a
 	// part may take long.
 	copySlice = 10 * time.Second
-	// callPatience is how long one run takes at most.
-	callPatience = 10 * time.Second
+	// readPatience is how long one run takes, which is asked for again then.
+	readPatience = 2 * time.Second
 	// copyPatience is how long a call that copies takes at most, with all its waiting.
-	copyPatience = copySlice + 2*callPatience
+	copyPatience = time.Minute
 	// copyShare is how many calls there may be for each that copies.
 	copyShare = 4
 )
@@ -87,12 +84,16 @@ func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *cop
 func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *readRequest) (
 	reply readReply, err error) {
 	for {
-		if err := sleep(ctx, w.takes.wait(now())); err != nil {
+		if err := sleep(ctx, w.takes.wait(time.Now())); err != nil {
 			return reply, err
 		}
-		call, cancel := context.WithTimeout(ctx, callPatience)
-		data, err := w.transport.Call(call, from, r.encode(client))
+		attempt, cancel := context.WithTimeout(ctx, readPatience)
+		data, err := w.transport.Call(attempt, from, r.encode(client))
+		late := attempt.Err() != nil
 		cancel()
+		if err != nil && late && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			return reply, err
 		}
@@ -103,11 +104,11 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 		if err := reply.decode(d); err != nil {
 			return reply, err
 		}
-		w.takes.went(len(reply.saved), now())
+		w.takes.went(len(reply.saved), time.Now())
 		if reply.wait == 0 {
 			return reply, nil
 		}
-		if err := sleep(ctx, min(reply.wait, callPatience)); err != nil {
+		if err := sleep(ctx, min(reply.wait, readPatience)); err != nil {
 			return reply, err
 		}
 	}

@@ -47,7 +47,7 @@ func (w *Worker) endLeases() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.done:
+		case <-w.ctx.Done():
 			return
 		case <-tick.C:
 		}
