@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -15,8 +13,8 @@ import (
 type part struct {
 	createRequest
 	arena   *arena
-	long    int                                // tokens of a run at most
-	copying atomic.Pointer[context.CancelFunc] // ends the request to copy that is running
+	long    int           // tokens of a run at most
+	copying chan struct{} // has an element while a request to copy runs
 
 	mu     sync.RWMutex
 	gone   bool
@@ -32,8 +30,8 @@ type partLayer struct {
 }
 
 func newPart(r createRequest, a *arena) *part {
-	return &part{createRequest: r, arena: a, long: runTokens(&r), layers: make([]partLayer,
-		r.shape.layers)}
+	return &part{createRequest: r, arena: a, long: runTokens(&r), copying: make(chan struct{}, 1),
+		layers: make([]partLayer, r.shape.layers)}
 }
 
 // runBytes is about what a run takes at most if it has several segments: a call for each segment

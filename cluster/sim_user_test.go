@@ -81,7 +81,7 @@ func (u *simUser) until() time.Time {
 // later calls something after a moment, with as much more time: what begins together does not run
 // out of time at the same instant, when it would end in any order.
 func (u *simUser) later(until time.Time, call func(ctx context.Context)) func() {
-	moment := between(u.rand, 0, time.Microsecond)
+	moment := between(u.rand, 0, time.Millisecond)
 	return func() {
 		time.Sleep(moment)
 		ctx, cancel := context.WithDeadline(context.Background(), until.Add(moment))

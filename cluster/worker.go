@@ -355,7 +355,8 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 }
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer. A request that comes again takes the place of the one before.
+// time: the last run of each layer. A request that comes again waits for the one before, and has
+// little left to do.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {
@@ -367,8 +368,11 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, copyPatience)
 	defer cancel()
-	if before := p.copying.Swap(&cancel); before != nil {
-		(*before)()
+	select {
+	case p.copying <- struct{}{}:
+		defer func() { <-p.copying }()
+	case <-ctx.Done():
+		return nil, fail(ErrUnavailable, "copy %d is being copied to: %v", r.copy, ctx.Err())
 	}
 	for layer := range p.layers {
 		if err := w.copyLayer(ctx, client, p, &r, layer); err != nil {
