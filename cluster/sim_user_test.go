@@ -395,7 +395,11 @@ func (u *simSequence) appendAndAttend(until time.Time) error {
 	ask := u.question(u.layer(), 1)
 	var err error
 	var wg sync.WaitGroup
-	wg.Go(u.later(until, func(ctx context.Context) { err = ask(ctx) }))
+	wg.Go(func() { // before there is more
+		ctx, cancel := context.WithDeadline(context.Background(), until)
+		defer cancel()
+		err = ask(ctx)
+	})
 	appended := u.append(until, u.all(), u.count())
 	wg.Wait()
 	return errors.Join(err, appended)
