@@ -33,6 +33,9 @@ type ClientConfig struct {
 	Lease time.Duration
 	// Timeout is for calls whose context has no deadline: 1 minute.
 	Timeout time.Duration
+	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network is
+	// up to WorkerConfig.CopyRate.
+	Moves int
 	// Chunk is about how many bytes of tokens, or of states, a message has: 4 MiB.
 	Chunk int
 }
@@ -44,12 +47,13 @@ func (c *ClientConfig) complete() error {
 	setDefault(&c.Gone, 4*time.Second)
 	setDefault(&c.Lease, 30*time.Second)
 	setDefault(&c.Timeout, time.Minute)
+	setDefault(&c.Moves, 4)
 	setDefault(&c.Chunk, 4<<20)
 	switch {
 	case c.Segments < 1 || c.Segments > 1<<18 || bits.OnesCount(uint(c.Segments)) != 1:
 		return fail(attn.ErrOption, "ClientConfig.Segments is %d, want a power of two up to 2¹⁸",
 			c.Segments)
-	case min(c.Copies, c.Chunk) < 1 || min(c.Patience, c.Gone, c.Timeout) < 1 || c.Lease < time.Second:
+	case min(c.Copies, c.Chunk, c.Moves) < 1 || min(c.Patience, c.Gone, c.Timeout) < 1 || c.Lease < time.Second:
 		return fail(attn.ErrOption,
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)
@@ -77,7 +81,10 @@ type Client struct {
 	wg        sync.WaitGroup
 	kick      chan struct{} // a copy was lost, or a worker is leaving
 	again     chan struct{} // a worker has started again
-	levelled  time.Time     // when a copy was moved last because its worker was nearly full
+	moves     chan struct{} // has one for each copy that is made in the background
+
+	levelling sync.Mutex // of who moves a copy because its worker is nearly full,
+	levelled  time.Time  // and when that was last
 
 	mu        sync.Mutex
 	closed    bool
@@ -86,6 +93,7 @@ type Client struct {
 	copies    map[uint64]*partCopy
 	lastCopy  uint64
 	sequences map[*Sequence]struct{}
+	promised  map[string]int64 // bytes that copies on their way will take of workers
 }
 
 // member is a worker as the client sees it.
@@ -114,7 +122,9 @@ func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, erro
 		return nil, err
 	}
 	x := &Client{transport: t, config: c, now: now, kick: make(chan struct{}, 1),
-		again: make(chan struct{}, 1), members: map[string]*member{}, changed: make(chan struct{}), copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
+		again: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
+		promised: map[string]int64{}, members: map[string]*member{}, changed: make(chan struct{}),
+		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
 	_, _ = crand.Read(x.id[:]) // never fails
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	var err error

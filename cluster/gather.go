@@ -132,7 +132,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		copies, holders = append(copies, next), append(holders, names)
 	}
 	requests := map[string]*answer{}
-	for n, worker := range spread(holders, keys) {
+	for n, worker := range spread(parts, holders, keys) {
 		i, x := parts[n], copies[n][slices.Index(holders[n], worker)]
 		g.parts[i].tried = append(g.parts[i].tried, x)
 		g.parts[i].running++

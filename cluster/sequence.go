@@ -30,7 +30,8 @@ type Sequence struct {
 	client *Client
 	shape  shape
 	id     uint64
-	tokens int // of a part
+	tokens int // of a part,
+	long   int // and of a run
 
 	ctx    context.Context // of all that goes on, until Release
 	cancel context.CancelFunc
@@ -38,6 +39,8 @@ type Sequence struct {
 	mended gate   // owned while copies are cut, which appends wait for in any case
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
+
+	packers sync.Pool // of *attn.Cache, in which runs are packed
 
 	mu       sync.Mutex
 	released bool
@@ -86,6 +89,7 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	for range s.Layers {
 		x.layers = append(x.layers, newGate())
 	}
+	x.long = runTokens(&createRequest{tokens: x.tokens, shape: h})
 	x.ctx, x.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()

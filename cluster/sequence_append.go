@@ -33,7 +33,7 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 	if err := s.prepare(ctx, t); err != nil {
 		return s.orReleased(err)
 	}
-	return s.orReleased(s.whereRoom(ctx, func() (*sequencePart, error) {
+	return s.orReleased(s.whereRoom(ctx, t, func() (*sequencePart, error) {
 		return s.appendSome(ctx, t)
 	}))
 }
@@ -69,6 +69,7 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 type tokens struct {
 	layer, length int
 	k, v          attn.Tensor
+	loose         bool // they travel as elements, which go wherever a page is free
 }
 
 // prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns the layer.
@@ -85,13 +86,17 @@ func (s *Sequence) prepare(ctx context.Context, t *tokens) error {
 
 // whereRoom runs what appends, and makes room where no worker of a part has memory left: f says
 // which part that is. After an error, copies are cut before anything else is appended.
-func (s *Sequence) whereRoom(ctx context.Context, f func() (*sequencePart, error)) error {
+func (s *Sequence) whereRoom(ctx context.Context, t *tokens,
+	f func() (*sequencePart, error)) error {
 	for {
 		full, err := f()
 		if err == nil {
 			return nil
 		}
 		if full != nil && errors.Is(err, attn.ErrCapacity) {
+			if t.loose = !t.loose; t.loose {
+				continue // runs want pages side by side
+			}
 			if err = s.makeRoom(ctx, full, err); err == nil {
 				continue
 			}
@@ -140,7 +145,7 @@ func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequen
 		if err = s.toAll(ctx, r.part, r.encode(s.client.id), r.length()); err != nil {
 			return r.part, err
 		}
-		at += r.request.tokens
+		at += int(r.request.tokens())
 		s.mu.Lock()
 		s.taken[t.layer] = t.length + at
 		s.mu.Unlock()
@@ -159,13 +164,6 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 	return s.taken[t.layer] - t.length, nil
 }
 
-// messageLength is how many tokens a message has, from number at of some on: all in one part.
-func (s *Sequence) messageLength(t *tokens, at int) int {
-	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
-	return min(t.k.L-at, s.tokens-(t.length+at)%s.tokens,
-		max(1, int(int64(s.client.config.Chunk)/perToken)))
-}
-
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
 	n := s.messageLength(t, at)
@@ -173,9 +171,11 @@ func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error
 	if err != nil {
 		return nil, err
 	}
-	return newRide(p, appendRequest{epoch: p.epoch, layer: uint32(t.layer),
-		position: (t.length + at) % s.tokens, tokens: n, k: gatherTokens(&t.k, at, n),
-		v: gatherTokens(&t.v, at, n)}), nil
+	r := appendRequest{epoch: p.epoch, layer: uint32(t.layer), position: (t.length + at) % s.tokens}
+	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
+		return nil, err
+	}
+	return newRide(p, r), nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
@@ -204,17 +204,6 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 	}
 }
 
-// gatherTokens copies tokens out of a view, the heads of each side by side.
-func gatherTokens(x *attn.Tensor, at, n int) []float32 {
-	out := make([]float32, 0, n*x.H*x.D)
-	for i := at; i < at+n; i++ {
-		for h := range x.H {
-			out = append(out, x.Row(0, h, i)...)
-		}
-	}
-	return out
-}
-
 // part is a part by number, which is made if it is the next one.
 func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	if err := s.grow.own(ctx); err != nil {
@@ -235,7 +224,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
-		for _, worker := range rank(c.takers(), s.id, i) {
+		for _, worker := range s.places(i) {
 			if len(p.copies) == c.config.Copies {
 				break
 			}

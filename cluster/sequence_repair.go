@@ -34,25 +34,46 @@ func (s *Sequence) repair(ctx context.Context) {
 	parts := slices.Clone(s.parts)
 	s.mu.Unlock()
 	for _, p := range parts {
-		if ctx.Err() != nil {
-			return
-		}
-		select {
-		case p.moving <- struct{}{}:
-			s.repairPart(ctx, p)
-			<-p.moving
-		default: // a copy is being made
+		if s.wants(p) {
+			s.repairBeside(ctx, p)
 		}
 	}
 }
 
-// repairPart makes one more copy of a part, if too few of its copies are on workers that stay.
-func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
+// wants reports whether something may be to be done about the copies of a part.
+func (s *Sequence) wants(p *sequencePart) bool {
 	c := s.client
 	s.sweep(p)
 	good := s.good(p)
-	alive, staying := 0, 0
-	for _, x := range good {
+	alive, staying := c.count(good)
+	return alive > 0 && (staying < c.config.Copies || len(good) > c.config.Copies ||
+		slices.ContainsFunc(good, func(x *partCopy) bool { return c.share(x.worker, 0) > nearlyFull }))
+}
+
+// repairBeside repairs a part beside others, as many at a time as the client may. It is of the
+// goroutine that looks after all.
+func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
+	c := s.client
+	select {
+	case c.moves <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case p.moving <- struct{}{}:
+		c.wg.Go(func() {
+			s.repairPart(ctx, p)
+			<-p.moving
+			<-c.moves
+		})
+	default: // a copy is being made
+		<-c.moves
+	}
+}
+
+// count is how many copies are on workers that were heard of lately, and that stay.
+func (c *Client) count(copies []*partCopy) (alive, staying int) {
+	for _, x := range copies {
 		if !c.health(x.worker).gone() {
 			alive++
 		}
@@ -60,6 +81,15 @@ func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 			staying++
 		}
 	}
+	return alive, staying
+}
+
+// repairPart makes one more copy of a part, if too few of its copies are on workers that stay.
+func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
+	c := s.client
+	s.sweep(p)
+	good := s.good(p)
+	alive, staying := c.count(good)
 	switch {
 	case alive == 0:
 	case staying < c.config.Copies:
@@ -91,7 +121,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
 		_, enough := s.needs(p)
-		return w.Free() < enough || c.hasRefused(w.Worker)
+		return c.room(&w) < enough || c.hasRefused(w.Worker)
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
@@ -106,7 +136,10 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 // moveTo makes a copy of a part on a worker, and gives up those that are too many then.
 func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) bool {
 	c := s.client
+	least, _ := s.needs(p)
+	c.promise(worker, least)
 	err := s.copyTo(ctx, p, worker)
+	c.promise(worker, -least)
 	if errors.Is(err, attn.ErrCapacity) {
 		c.mu.Lock()
 		if m := c.members[worker]; m != nil {
@@ -119,6 +152,22 @@ func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) b
 	}
 	s.trim(ctx, p)
 	return true
+}
+
+// promise notes that a copy on its way will take some memory of a worker, or does so no more.
+func (c *Client) promise(worker string, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.promised[worker] += bytes; c.promised[worker] == 0 {
+		delete(c.promised, worker)
+	}
+}
+
+// room is what memory of a worker is not promised to copies on their way.
+func (c *Client) room(w *Status) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.Free() - c.promised[w.Worker]
 }
 
 // hasRefused reports whether a worker had no memory for a copy a while ago.
@@ -140,6 +189,10 @@ const (
 // placed now. The next one waits until the worker has announced what has become of it.
 func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	c := s.client
+	if !c.levelling.TryLock() {
+		return
+	}
+	defer c.levelling.Unlock()
 	if c.now().Sub(c.levelled) < c.config.Gone {
 		return
 	}
@@ -204,7 +257,7 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 		return err
 	}
 	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
-	lengths, err := c.copy(ctx, worker, &r, copyPatience)
+	lengths, err := s.copyMost(ctx, p, worker, &r)
 	for i := 0; err == nil; i++ {
 		err = s.join(ctx, p, x, source, at.epoch, lengths)
 		if i == catchUps || !errors.Is(err, errBehind) {
@@ -218,6 +271,32 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 		c.freeSoon([]*partCopy{x})
 	}
 	return err
+}
+
+// copyMost lets a worker copy what a part has, for as long as it gets further: the part may grow
+// meanwhile, but not as fast.
+func (s *Sequence) copyMost(ctx context.Context, p *sequencePart, worker string, r *copyRequest) (
+	lengths []uint32, err error) {
+	s.mu.Lock()
+	want := s.lengthsIn(p, s.taken)
+	s.mu.Unlock()
+	for {
+		before := lengths
+		if lengths, err = s.client.copy(ctx, worker, r, copyPatience); err != nil {
+			return nil, err
+		}
+		if len(lengths) != len(want) {
+			return nil, fail(ErrProtocol, "worker %s has %d layers, want %d", worker, len(lengths),
+				len(want))
+		}
+		lacks := false
+		for i, n := range want {
+			lacks = lacks || lengths[i] < n
+		}
+		if !lacks || slices.Equal(lengths, before) {
+			return lengths, nil
+		}
+	}
 }
 
 // catchUps is how often a copy may fetch what was appended meanwhile, each time with more time

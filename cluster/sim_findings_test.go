@@ -170,8 +170,9 @@ func TestFoundLateCopy(t *testing.T) {
 	source, copied := newPart(create, a), newPart(create, a)
 	tokens := func(p *part, at, n int) {
 		t.Helper()
-		_, err := p.append(&appendRequest{copy: 1, position: at, tokens: n, k: make([]float32, 4*n),
-			v: make([]float32, 4*n)})
+		zeros := make([]byte, 16*n)
+		_, err := p.append(&appendRequest{copy: 1, position: at, pieces: []tokenPiece{{tokens: n,
+			k: zeros, v: zeros}}})
 		must(t, err)
 	}
 	read := func() []byte {

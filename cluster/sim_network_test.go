@@ -440,7 +440,7 @@ func describe(x *parcel) string {
 
 func (r *appendRequest) String() string {
 	return fmt.Sprintf("append %d epoch %d layer %d at %d: %d", r.copy, r.epoch, r.layer, r.position,
-		r.tokens)
+		r.tokens())
 }
 
 func (r *attendRequest) String() string {

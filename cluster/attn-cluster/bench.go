@@ -36,6 +36,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.IntVar(&b.steps, "n", 400, "steps of each case")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
+	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -45,6 +46,9 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	}
 	if b.steps < 1 {
 		return usagef("-n is %d, want at least 1", b.steps)
+	}
+	if *appends {
+		return b.measureAppends(ctx)
 	}
 	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
 		"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
