@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -15,8 +13,8 @@ import (
 type part struct {
 	createRequest
 	arena   *arena
-	long    int                                // tokens of a run at most
-	copying atomic.Pointer[context.CancelFunc] // ends the request to copy that is running
+	long    int           // tokens of a run at most
+	copying chan struct{} // has an element while a request to copy runs
 
 	mu     sync.RWMutex
 	gone   bool
@@ -32,8 +30,8 @@ type partLayer struct {
 }
 
 func newPart(r createRequest, a *arena) *part {
-	return &part{createRequest: r, arena: a, long: runTokens(&r), layers: make([]partLayer,
-		r.shape.layers)}
+	return &part{createRequest: r, arena: a, long: runTokens(&r), copying: make(chan struct{}, 1),
+		layers: make([]partLayer, r.shape.layers)}
 }
 
 // runBytes is about what a run takes at most if it has several segments: a call for each segment
@@ -94,12 +92,12 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
 	}
-	l.grown = true
 	for i := range r.pieces {
 		if err := r.pieces[i].check(p); err != nil {
 			return 0, err
 		}
 	}
+	l.grown = true
 	before, at := l.length, r.position
 	for i := range r.pieces {
 		if err := p.appendPiece(l, &r.pieces[i], at); err != nil {
@@ -121,7 +119,7 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple of "+
 				"%d", position, l.length, p.long)
 		}
-		return p.putRun(l, len(l.runs), piece.saved, piece.tokens)
+		return p.appendRun(l, piece.saved, piece.tokens)
 	}
 	for l.length < position+piece.tokens {
 		if err := p.appendSome(l, piece, l.length-position); err != nil {
@@ -343,12 +341,38 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	if i < len(l.runs)-1 {
 		return nil
 	}
-	return p.putRun(l, i, saved, 0)
+	before := l.length // tokens before the run
+	if i < len(l.runs) {
+		before -= l.last().Len()
+	}
+	r, err := p.loadRun(saved, 0, before)
+	if err != nil {
+		return err
+	}
+	if before+r.Len() <= l.length {
+		p.arena.free(r)
+		return nil
+	}
+	p.cut(l, before)
+	l.runs = append(l.runs, r)
+	p.grow(l, r.Len())
+	return nil
 }
 
-// putRun puts a run that was saved at the place of run number i, the last one or the next: of a
-// number of tokens if one is given. The layer's lock is held.
-func (p *part) putRun(l *partLayer, i int, saved []byte, tokens int) error {
+// appendRun puts a run that was saved at the end of a layer, whose lock is held.
+func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
+	r, err := p.loadRun(saved, tokens, l.length)
+	if err != nil {
+		return err
+	}
+	l.runs = append(l.runs, r)
+	p.grow(l, tokens)
+	return nil
+}
+
+// loadRun reads a run that was saved and comes after a number of tokens: of a number of tokens if
+// one is given.
+func (p *part) loadRun(saved []byte, tokens, before int) (*run, error) {
 	config := p.shape.storeConfig()
 	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
 	if tokens > 0 {
@@ -356,11 +380,7 @@ func (p *part) putRun(l *partLayer, i int, saved []byte, tokens int) error {
 	}
 	r, err := p.arena.newRun(config, min(pages, p.long/attn.Block))
 	if err != nil {
-		return err
-	}
-	before := l.length // of tokens before the run
-	if i < len(l.runs) {
-		before -= l.last().Len()
+		return nil, err
 	}
 	read, err := r.Load(bytes.NewReader(saved))
 	n := r.Len()
@@ -371,14 +391,11 @@ func (p *part) putRun(l *partLayer, i int, saved []byte, tokens int) error {
 		err = fail(ErrProtocol, "a run of %d tokens after %d, want an end at a multiple of %d or "+
 			"before", n, before, p.long)
 	}
-	if err != nil || before+n <= l.length {
+	if err != nil {
 		p.arena.free(r)
-		return err
+		return nil, err
 	}
-	p.cut(l, before)
-	l.runs = append(l.runs, r)
-	p.grow(l, n)
-	return nil
+	return r, nil
 }
 
 // lengths are the tokens of each layer.

@@ -324,8 +324,8 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	patience time.Duration) (lengths []uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 4*c.config.Patience)
+	for wait := 4 * c.config.Patience; ; wait *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, wait)
 		d, err := c.call(attempt, worker, r.encode(c.id))
 		late := attempt.Err() != nil
 		cancel()

@@ -41,9 +41,10 @@ type world struct {
 	watching []*process
 	nodes    []*node
 	client   *Client
-	caller   *process // of the client
-	healed   bool     // no more faults
-	safe     bool     // faults leave a copy of each token
+	caller   *process             // of the client
+	healed   bool                 // no more faults
+	drop     func(x *parcel) bool // if not nil, says which parcels are lost
+	safe     bool                 // faults leave a copy of each token
 	stats    map[string]int
 	counted  map[uint64]bool // copies that the client has counted on
 }
@@ -272,7 +273,7 @@ func (w *world) post() {
 			cmp.Compare(a.sum, b.sum))
 	})
 	for _, x := range all {
-		if x.from.dead {
+		if x.from.dead || w.drop != nil && w.drop(x) {
 			continue
 		}
 		c := &w.weather

@@ -81,7 +81,7 @@ func (u *simUser) until() time.Time {
 // later calls something after a moment, with as much more time: what begins together does not run
 // out of time at the same instant, when it would end in any order.
 func (u *simUser) later(until time.Time, call func(ctx context.Context)) func() {
-	moment := between(u.rand, 0, time.Microsecond)
+	moment := between(u.rand, 0, time.Millisecond)
 	return func() {
 		time.Sleep(moment)
 		ctx, cancel := context.WithDeadline(context.Background(), until.Add(moment))
@@ -395,7 +395,11 @@ func (u *simSequence) appendAndAttend(until time.Time) error {
 	ask := u.question(u.layer(), 1)
 	var err error
 	var wg sync.WaitGroup
-	wg.Go(u.later(until, func(ctx context.Context) { err = ask(ctx) }))
+	wg.Go(func() { // before there is more
+		ctx, cancel := context.WithDeadline(context.Background(), until)
+		defer cancel()
+		err = ask(ctx)
+	})
 	appended := u.append(until, u.all(), u.count())
 	wg.Wait()
 	return errors.Join(err, appended)

@@ -99,8 +99,8 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 		copying: make(chan struct{}, max(1, c.Calls/copyShare)), copySlice: copySlice,
 		flight: flight{limit: c.InFlight},
 		takes:  pace{rate: c.CopyRate}, gives: pace{rate: c.CopyRate}, clients: map[clientID]*owner{}}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.arena.limit, w.arena.slabs = c.Memory, map[attn.StoreConfig][]*slab{}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})

@@ -6,8 +6,8 @@ import (
 )
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer. It may end before it has all. A request that comes again takes the
-// place of the one before.
+// time: the last run of each layer. It may end before it has all. A request that comes again waits
+// for the one before, and has less to do.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {
@@ -17,17 +17,20 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(w.ctx, copyPatience) // Close does not wait for another worker
+	defer cancel()
+	select {
+	case p.copying <- struct{}{}:
+		defer func() { <-p.copying }()
+	case <-ctx.Done():
+		return nil, fail(ErrUnavailable, "copy %d is being copied to: %v", r.copy, ctx.Err())
+	}
 	select {
 	case w.copying <- struct{}{}:
 		defer func() { <-w.copying }()
 	default:
 		return nil, fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
 			cap(w.copying), cap(w.copying))
-	}
-	ctx, cancel := context.WithTimeout(w.ctx, copyPatience)
-	defer cancel()
-	if before := p.copying.Swap(&cancel); before != nil {
-		(*before)()
 	}
 	until, begun := time.Now().Add(w.copySlice), false
 	more := func() bool {
@@ -47,10 +50,10 @@ const (
 	// copySlice is for how long a call copies. It is called again for as long as it gets further: a
 	// part may take long.
 	copySlice = 10 * time.Second
-	// readPatience is how long one run takes, which is asked for again then.
-	readPatience = 2 * time.Second
+	// callPatience is how long one run takes at most, before it is asked for again.
+	callPatience = 5 * time.Second
 	// copyPatience is how long a call that copies takes at most, with all its waiting.
-	copyPatience = time.Minute
+	copyPatience = copySlice + 4*callPatience
 	// copyShare is how many calls there may be for each that copies.
 	copyShare = 4
 )
@@ -87,12 +90,12 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 		if err := sleep(ctx, w.takes.wait(time.Now())); err != nil {
 			return reply, err
 		}
-		attempt, cancel := context.WithTimeout(ctx, readPatience)
-		data, err := w.transport.Call(attempt, from, r.encode(client))
-		late := attempt.Err() != nil
+		call, cancel := context.WithTimeout(ctx, callPatience)
+		data, err := w.transport.Call(call, from, r.encode(client))
+		late := call.Err() != nil
 		cancel()
 		if err != nil && late && ctx.Err() == nil {
-			continue
+			continue // the request may be lost, or the answer
 		}
 		if err != nil {
 			return reply, err
@@ -108,7 +111,7 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 		if reply.wait == 0 {
 			return reply, nil
 		}
-		if err := sleep(ctx, min(reply.wait, readPatience)); err != nil {
+		if err := sleep(ctx, min(reply.wait, callPatience)); err != nil {
 			return reply, err
 		}
 	}
