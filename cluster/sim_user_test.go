@@ -507,7 +507,8 @@ func (u *simUser) holder(s *Sequence, index int) string {
 	if index >= len(s.parts) {
 		return ""
 	}
-	want, epoch := s.lengthsIn(s.parts[index], s.lengths), s.parts[index].epoch
+	// What an append that failed has brought to a copy, others were given up for.
+	want, epoch := s.lengthsIn(s.parts[index], s.taken), s.parts[index].epoch
 	for _, n := range u.running() {
 		lately := time.Now().Add(-4 * time.Second) // when what comes now may have been sent
 		if n.process.away.After(lately) || u.caller.away.After(lately) {
