@@ -44,6 +44,7 @@ type world struct {
 	caller   *process             // of the client
 	healed   bool                 // no more faults
 	drop     func(x *parcel) bool // if not nil, says which parcels are lost
+	calm     bool                 // nothing fails
 	safe     bool                 // faults leave a copy of each token
 	stats    map[string]int
 	counted  map[uint64]bool // copies that the client has counted on

@@ -22,6 +22,7 @@ type simUser struct {
 	heads     int
 	store     *attn.Store
 	sequences []*simSequence
+	ample     bool // what it does has ample time
 }
 
 // simSequence is a sequence of the cluster, and the same on one machine.
@@ -69,11 +70,14 @@ func (u *simUser) tensor(heads, n, d int) attn.Tensor {
 // until is when something that begins now has to end: often there is ample time, sometimes little.
 func (u *simUser) until() time.Time {
 	d := between(u.rand, 20*time.Second, 40*time.Second)
+	u.ample = false
 	switch u.rand.IntN(10) {
 	case 0, 1:
 		d = between(u.rand, time.Millisecond, time.Second)
 	case 2:
 		d = between(u.rand, time.Second, 5*time.Second)
+	default:
+		u.ample = true
 	}
 	return time.Now().Add(d)
 }
@@ -476,6 +480,9 @@ func (u *simUser) documented(what string, err error) error {
 	if kind == "UNDOCUMENTED" {
 		u.Errorf("%s: %s: %v is no error that the documentation names", u.name, what, err)
 	}
+	if u.calm && u.ample && err != nil && kind != "length" {
+		u.Errorf("%s: %s: %v, where nothing fails", u.name, what, err)
+	}
 	if kind == "length" && what != "Append" {
 		u.Errorf("%s: %s: %v", u.name, what, err)
 	}
@@ -507,7 +514,8 @@ func (u *simUser) holder(s *Sequence, index int) string {
 	if index >= len(s.parts) {
 		return ""
 	}
-	want, epoch := s.lengthsIn(s.parts[index], s.lengths), s.parts[index].epoch
+	// What an append that failed has brought to a copy, others were given up for.
+	want, epoch := s.lengthsIn(s.parts[index], s.taken), s.parts[index].epoch
 	for _, n := range u.running() {
 		lately := time.Now().Add(-4 * time.Second) // when what comes now may have been sent
 		if n.process.away.After(lately) || u.caller.away.After(lately) {

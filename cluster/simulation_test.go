@@ -113,13 +113,16 @@ func newWorld(t *testing.T, seed uint64) *world {
 			c.loss, c.slow, c.garbage = 0, 0, 0
 		}
 	}
+	if w.calm = r.IntN(10) == 0; w.calm {
+		w.weather, w.safe = weather{lag: w.weather.lag, pause: w.weather.pause}, true
+	}
 	for i := range 2 + r.IntN(4) {
 		c := WorkerConfig{Name: fmt.Sprint("w", i), Memory: 4 << 20, Threads: 1 + r.IntN(2),
 			Announce: odd(r, 300*time.Millisecond), Lease: odd(r, 10*time.Second)}
 		if !w.safe && r.IntN(3) == 0 {
 			c.Memory = int64(1+r.IntN(16)) << 14
 		}
-		if r.IntN(4) == 0 {
+		if r.IntN(4) == 0 && !w.calm {
 			c.Calls = 1 + r.IntN(6)
 		}
 		w.nodes = append(w.nodes, &node{name: c.Name, config: c})
