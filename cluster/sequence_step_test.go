@@ -359,6 +359,12 @@ func TestStepsFillWorkers(t *testing.T) {
 				t.Errorf("workers are full with %d tokens, want at least %d", x.far.Len(0), least)
 			}
 			x.attendAll()
+			b.memory = 1 << 22
+			b.start("w3")
+			must(t, b.client.Wait(context.Background(), 4))
+			for layer := range x.config.Layers { // the last part moves
+				x.step(layer, 40, bottomRight)
+			}
 			must(t, x.far.Truncate(context.Background(), 100))
 			for _, s := range x.near {
 				must(t, s.Truncate(100))
@@ -366,6 +372,28 @@ func TestStepsFillWorkers(t *testing.T) {
 			x.step(0, 200, bottomRight)
 			x.attendAll()
 		})
+	}
+}
+
+// Where the worker of one copy is full, steps go on with the other, also if that is asked second.
+func TestStepBesideAFullCopy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0, quick)
+	b.memory = 1 << 18 // some 680 tokens
+	b.start("w0")
+	b.memory = 1 << 22
+	b.start("w1")
+	must(t, b.client.Wait(context.Background(), 2))
+	for range 3 {
+		x := b.twin(small, 2)
+		for range 18 {
+			for layer := range x.config.Layers {
+				x.step(layer, 50, bottomRight)
+			}
+		}
+		x.attendAll()
+		x.far.Release()
+		b.empties()
 	}
 }
 
