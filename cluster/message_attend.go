@@ -176,11 +176,7 @@ func (r *attendReply) encode() []byte {
 
 // write writes the reply without its beginning, as that to a step has it.
 func (r *attendReply) write(e *encoder) {
-	size := 4
-	for _, state := range r.states {
-		size += 8 + len(state)
-	}
-	e.data = slices.Grow(e.data, size)
+	e.data = slices.Grow(e.data, r.size())
 	e.u32(uint32(len(r.states)))
 	for i, state := range r.states {
 		e.fault(r.errors[i])
@@ -188,6 +184,15 @@ func (r *attendReply) write(e *encoder) {
 			e.bytes(state)
 		}
 	}
+}
+
+// size is about how many bytes the reply has.
+func (r *attendReply) size() int {
+	n := 4
+	for _, state := range r.states {
+		n += 8 + len(state)
+	}
+	return n
 }
 
 // decode reads the answers for some parts.

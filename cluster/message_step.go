@@ -65,6 +65,11 @@ type attendOutcome struct {
 
 func (r *stepReply) encode() []byte {
 	e := beginReply()
+	size := 8 * len(r.appends)
+	for i := range r.attends {
+		size += 8 + r.attends[i].size()
+	}
+	e.data = slices.Grow(e.data, size)
 	for _, a := range r.appends {
 		if e.fault(a.err); a.err == nil {
 			e.u32(uint32(a.length))

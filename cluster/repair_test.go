@@ -96,15 +96,19 @@ func TestCopiesAreBusy(t *testing.T) {
 		_, err := decodeReply("w", reply)
 		return err
 	}
-	must(t, ask((&createRequest{copy: 1, tokens: 1024, lease: 60000,
-		shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(id)))
-	copy := (&copyRequest{copy: 1, from: "x", source: 2}).encode(id)
+	copyTo := func(n uint64) error {
+		return ask((&copyRequest{copy: n, from: "x", source: 9}).encode(id))
+	}
+	for n := range uint64(3) {
+		must(t, ask((&createRequest{copy: n, tokens: 1024, lease: 60000,
+			shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(id)))
+	}
 	ended := make(chan error)
-	for range 2 {
-		go func() { ended <- ask(copy) }()
+	for n := range uint64(2) {
+		go func() { ended <- copyTo(n) }()
 		<-l.called
 	}
-	refusal{ErrBusy, "2 copies are being made here, want at most 2"}.check(t, "one more", ask(copy))
+	refusal{ErrBusy, "2 copies are being made here, want at most 2"}.check(t, "one more", copyTo(2))
 	must(t, ask(beginRequest(opStatus, id).data))
 	close(l.resume)
 	for range 2 {

@@ -34,6 +34,9 @@ func (s *Sequence) repair(ctx context.Context) {
 	parts := slices.Clone(s.parts)
 	s.mu.Unlock()
 	for _, p := range parts {
+		if ctx.Err() != nil {
+			return
+		}
 		if s.wants(p) {
 			s.repairBeside(ctx, p)
 		}

@@ -123,7 +123,7 @@ func TestStepIsOneRequest(t *testing.T) {
 }
 
 // Attention that follows a step waits for copies, and takes none for one without the tokens.
-func TestAttendBehindAStep(t *testing.T) {
+func TestAttendBesideAStep(t *testing.T) {
 	t.Parallel()
 	c := quick
 	c.Patience = 3 * time.Second

@@ -26,6 +26,8 @@ and p99; what follows from them does so from p50:
   overhead   (step - attention) / NATS
   TCP saves  (NATS - TCP) / step
 
+With -batch it measures steps of so many sequences together, in turns with those of one.
+
 `
 
 func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -34,6 +36,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens))
 	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers))
 	fs.IntVar(&b.steps, "n", 400, "steps of each case")
+	fs.IntVar(&b.batch, "batch", 1, "`sequences` that take steps together, compared with one")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
 	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
@@ -44,17 +47,23 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		paperModel.print(stdout)
 		return nil
 	}
-	if b.steps < 1 {
-		return usagef("-n is %d, want at least 1", b.steps)
+	if b.steps < 1 || b.batch < 1 {
+		return usagef("-n is %d and -batch %d, want at least 1", b.steps, b.batch)
 	}
 	if *appends {
 		return b.measureAppends(ctx)
 	}
-	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
-		"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	measure := b.measure
+	if b.batch > 1 {
+		measure = b.measureBatch
+		batchHeader(stdout, b.batch)
+	} else {
+		fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
+			"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	}
 	for _, tokens := range b.tokens {
 		for _, workers := range b.workers {
-			if err := b.measure(ctx, tokens, workers); err != nil {
+			if err := measure(ctx, tokens, workers); err != nil {
 				return err
 			}
 		}
@@ -83,6 +92,7 @@ type bench struct {
 	tokens  []int
 	workers []int
 	steps   int
+	batch   int
 }
 
 // times are those of one case.
@@ -108,11 +118,8 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	defer t.close()
 	_ = t.pool.Close() // nobody uses it
 	t.pool = attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
-	for at, n := 0, 0; at < tokens-b.steps-warm; at += n { // steps bring the rest
-		n = min(4096, tokens-b.steps-warm-at)
-		if err := t.append(ctx, 0, n); err != nil {
-			return err
-		}
+	if err := b.fill(ctx, t, tokens); err != nil {
+		return err
 	}
 	bare, err := startBare(l, workers)
 	if err != nil {
