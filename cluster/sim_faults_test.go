@@ -129,7 +129,8 @@ func (w *world) vanish() {
 // whole reports whether all copies are there and all workers run. The lock is held.
 func (w *world) whole() bool {
 	now := time.Now()
-	if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up() }) || w.caller.deaf.After(now) || w.caller.away.After(now) {
+	if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up() }) ||
+		w.caller.deaf.After(now) || w.caller.away.After(now) {
 		return false
 	}
 	c := w.client

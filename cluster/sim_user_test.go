@@ -379,8 +379,8 @@ func (u *simSequence) lengths() (all []int, longest int) {
 	return all, longest
 }
 
-// cutTo cuts what the one machine has as the cluster has been: all layers, or after an error perhaps
-// none.
+// cutTo cuts what the one machine has as the cluster has been: all layers, or after an error
+// perhaps none.
 func (u *simSequence) cutTo(n int, before []int, err error) {
 	cut := err == nil
 	for layer, length := range before {
@@ -392,8 +392,8 @@ func (u *simSequence) cutTo(n int, before []int, err error) {
 			want = min(n, length)
 		}
 		if got := u.far.Len(layer); got != want && !u.closed() {
-			u.Errorf("%s: layer %d has %d tokens, want %d after Truncate to %d of %d: %v", u.name, layer, got,
-				want, n, length, err)
+			u.Errorf("%s: layer %d has %d tokens, want %d after Truncate to %d of %d: %v", u.name, layer,
+				got, want, n, length, err)
 		}
 		must(u, u.near[layer].Truncate(want))
 	}
@@ -450,8 +450,8 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 		got := u.far.Len(layer)
 		i := slices.IndexFunc(all, func(p simPrefix) bool { return p.keep+p.add == got })
 		if i < 0 {
-			u.Errorf("%s: layer %d has %d tokens, want one of %v: Append to %d of %d: %v, Truncate to %d: %v",
-				u.name, layer, got, all, x.layer, x.k.L, appended, n, truncated)
+			u.Errorf("%s: layer %d has %d tokens, want one of %v: Append to %d of %d: %v, Truncate to "+
+				"%d: %v", u.name, layer, got, all, x.layer, x.k.L, appended, n, truncated)
 			continue
 		}
 		must(u, s.Truncate(all[i].keep))
