@@ -13,9 +13,9 @@ import (
 //	worker  part.copying, Worker.copying and threads: channels;
 //	        Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu
 //
-// Gates and channels are held while others are asked, so who waits for one has a context. Mutexes are
-// held while something is noted or computed, and never across a request. In the simulation, a call
-// that runs out of ample time where nothing fails is an error: so the order is kept.
+// Gates and channels are held while others are asked, so who waits for one has a context. Mutexes
+// are held while something is noted or computed, and never across a request. In the simulation, a
+// call that runs out of ample time where nothing fails is an error: so the order is kept.
 
 // gate is a lock that some share or one owns, and that nobody waits for longer than a context
 // lasts: what holds it may wait for a worker.

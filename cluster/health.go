@@ -62,15 +62,15 @@ type condition struct {
 // note takes a sign.
 func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
 	x.pass(now, c)
-	before := x.health
-	if s == nobody && now.Sub(x.since) >= c.Gone {
+	again := x.health == absent || x.health == deserted // nobody listened before
+	if s == nobody && again && now.Sub(x.since) >= c.Gone {
 		s = still
 	}
-	x.health = transitions[before][s]
+	x.health = transitions[x.health][s]
 	switch {
 	case s == heardOf:
 		x.heard = now
-	case s == late, s == nobody && before != absent && before != deserted:
+	case s == late, s == nobody && !again:
 		x.since = now
 	}
 }

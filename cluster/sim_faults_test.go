@@ -102,19 +102,35 @@ func (w *world) fault() {
 	case kind < 15:
 		w.say("stall %s for %v", n.name, long)
 		n.process.stalled = now.Add(long)
-	case kind < 18:
+	case kind < 17:
 		w.say("%s deaf for %v", n.name, long)
 		n.process.deaf = now.Add(long)
-	default:
+	case kind < 19 || w.safe:
 		w.say("%s away for %v", n.name, long)
 		n.process.away = now.Add(long)
+	default:
+		w.vanish()
 	}
+}
+
+// vanish ends the client as a crash does, and starts another one.
+func (w *world) vanish() {
+	w.say("client vanishes")
+	old, p := w.client, &process{world: w, name: w.caller.name + "'"}
+	client, err := newClient(p, old.config, p.now)
+	must(w, err)
+	w.mu.Lock()
+	w.caller.dead = true
+	w.caller, w.client = p, client
+	w.mu.Unlock()
+	go old.Close()
 }
 
 // whole reports whether all copies are there and all workers run. The lock is held.
 func (w *world) whole() bool {
 	now := time.Now()
-	if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up() }) || w.caller.deaf.After(now) || w.caller.away.After(now) {
+	if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up() }) ||
+		w.caller.deaf.After(now) || w.caller.away.After(now) {
 		return false
 	}
 	c := w.client

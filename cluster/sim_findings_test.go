@@ -24,7 +24,7 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 	inBubble(t, 1, func(t *testing.T) {
 		w := &world{T: t, seed: 1, dice: rand.New(rand.NewPCG(1, 0)), begin: time.Now(),
 			sent: make(chan struct{}, 1), serving: map[string]*process{}, stats: map[string]int{},
-			counted: map[uint64]bool{}, weather: weather{lag: 100 * time.Microsecond}}
+			counted: map[uint64]bool{}, weather: weather{lag: 100 * time.Microsecond}, safe: true}
 		for i := range workers {
 			w.nodes = append(w.nodes, &node{name: fmt.Sprint("w", i), config: WorkerConfig{
 				Name: fmt.Sprint("w", i), Memory: 4 << 20, Threads: 1, Announce: 300 * time.Millisecond}})
@@ -99,7 +99,9 @@ func TestFoundLastCopyLeaves(t *testing.T) {
 		p := s.far.parts[0]
 		good := s.far.good(p)
 		w.client.mu.Lock()
-		w.client.members[good[0].worker].status.Leaving = true
+		for _, m := range w.client.members { // so there is no other one to go to
+			m.status.Leaving = true
+		}
 		w.client.mu.Unlock()
 		w.client.lose(good[1])
 		s.far.addCopy(context.Background(), p, 1) // it was another one that was to stay
@@ -131,7 +133,7 @@ func TestFoundHangingIsNotDead(t *testing.T) {
 	finding(t, 1, c, func(w *world, s *simSequence) {
 		p := w.nodes[0].process
 		p.away = time.Now().Add(100 * time.Millisecond)
-		p.stalled = time.Now().Add(2500 * time.Millisecond)
+		p.stalled = time.Now().Add(4500 * time.Millisecond)
 		must(t, s.attend(w.soon(), 0, 1))
 	})
 }

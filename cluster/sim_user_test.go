@@ -52,6 +52,11 @@ func (w *world) user(name string, seed uint64) *simUser {
 
 // act does something with one of the sequences, or with all.
 func (u *simUser) act() {
+	for _, s := range u.sequences {
+		if s.closed() {
+			s.fresh()
+		}
+	}
 	if u.rand.IntN(8) == 0 {
 		u.steps(u.until(), u.rand.IntN(u.config.Layers))
 		return
@@ -187,10 +192,10 @@ func (u *simSequence) append(until time.Time, layers []int, n int) error {
 	}
 	wg.Wait()
 	for i, x := range all {
-		if u.documented("Append", errs[i]) == nil {
+		if u.documented(u.far, "Append", errs[i]) == nil {
 			must(u, u.near[x.layer].Append(x.k, x.v))
 		}
-		if got, want := u.far.Len(x.layer), u.near[x.layer].Len(); got != want {
+		if got, want := u.far.Len(x.layer), u.near[x.layer].Len(); got != want && !u.closed() {
 			u.Errorf("%s: layer %d has %d tokens, want %d after an append of %d: %v", u.name, x.layer, got,
 				want, x.k.L, errs[i])
 		}
@@ -227,7 +232,7 @@ func (u *simSequence) step(until time.Time, layer, n int) error {
 }
 
 func (u *simSequence) sameLength(layer int, err error) {
-	if got, want := u.far.Len(layer), u.near[layer].Len(); got != want {
+	if got, want := u.far.Len(layer), u.near[layer].Len(); got != want && !u.closed() {
 		u.Errorf("%s: layer %d has %d tokens, want %d: %v", u.name, layer, got, want, err)
 	}
 }
@@ -267,7 +272,7 @@ func (u *simUser) steps(until time.Time, layer int) {
 	dst := pack(u.heads, c.ValueDim, func(i int) attn.Tensor { return all[i].got })
 	errs := make([]error, n)
 	u.later(until, func(ctx context.Context) {
-		err := u.client.Steps(ctx, layer, dst, q, k, v, far, &all[0].opt)
+		err := far[0].client.Steps(ctx, layer, dst, q, k, v, far, &all[0].opt)
 		if some := new(StepsError); errors.As(err, &some) {
 			copy(errs, some.Errs)
 		} else if err != nil {
@@ -330,7 +335,7 @@ func (x *simAnswer) expect() {
 
 // check compares an answer. With an error, nothing was written.
 func (x *simAnswer) check(err error) {
-	if x.documented(x.what, err) != nil {
+	if x.documented(x.far, x.what, err) != nil {
 		x.want = x.output(x.q.L)
 	}
 	for i, want := range x.want.Data {
@@ -360,7 +365,7 @@ func (u *simSequence) truncate(until time.Time) error {
 	}
 	var err error
 	u.later(until, func(ctx context.Context) {
-		err = u.documented("Truncate", u.far.Truncate(ctx, n))
+		err = u.documented(u.far, "Truncate", u.far.Truncate(ctx, n))
 	})()
 	u.cutTo(n, before, err)
 	return err
@@ -374,8 +379,8 @@ func (u *simSequence) lengths() (all []int, longest int) {
 	return all, longest
 }
 
-// cutTo cuts what the one machine has as the cluster has been: all layers, or after an error perhaps
-// none.
+// cutTo cuts what the one machine has as the cluster has been: all layers, or after an error
+// perhaps none.
 func (u *simSequence) cutTo(n int, before []int, err error) {
 	cut := err == nil
 	for layer, length := range before {
@@ -386,9 +391,9 @@ func (u *simSequence) cutTo(n int, before []int, err error) {
 		if cut {
 			want = min(n, length)
 		}
-		if got := u.far.Len(layer); got != want {
-			u.Errorf("%s: layer %d has %d tokens, want %d after Truncate to %d of %d: %v", u.name, layer, got,
-				want, n, length, err)
+		if got := u.far.Len(layer); got != want && !u.closed() {
+			u.Errorf("%s: layer %d has %d tokens, want %d after Truncate to %d of %d: %v", u.name, layer,
+				got, want, n, length, err)
 		}
 		must(u, u.near[layer].Truncate(want))
 	}
@@ -420,13 +425,16 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 	var appended, truncated error
 	var wg sync.WaitGroup
 	wg.Go(u.later(until, func(ctx context.Context) {
-		appended = u.documented("Append", u.far.Append(ctx, x.layer, x.k, x.v))
+		appended = u.documented(u.far, "Append", u.far.Append(ctx, x.layer, x.k, x.v))
 	}))
 	wg.Go(u.later(until, func(ctx context.Context) {
-		truncated = u.documented("Truncate", u.far.Truncate(ctx, n))
+		truncated = u.documented(u.far, "Truncate", u.far.Truncate(ctx, n))
 	}))
 	wg.Wait()
 	for layer, s := range u.near {
+		if u.closed() {
+			break
+		}
 		length := s.Len()
 		all := []simPrefix{{min(n, length), 0}} // what the layer may have now: cut,
 		if truncated != nil {
@@ -442,8 +450,8 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 		got := u.far.Len(layer)
 		i := slices.IndexFunc(all, func(p simPrefix) bool { return p.keep+p.add == got })
 		if i < 0 {
-			u.Errorf("%s: layer %d has %d tokens, want one of %v: Append to %d of %d: %v, Truncate to %d: %v",
-				u.name, layer, got, all, x.layer, x.k.L, appended, n, truncated)
+			u.Errorf("%s: layer %d has %d tokens, want one of %v: Append to %d of %d: %v, Truncate to "+
+				"%d: %v", u.name, layer, got, all, x.layer, x.k.L, appended, n, truncated)
 			continue
 		}
 		must(u, s.Truncate(all[i].keep))
@@ -455,6 +463,9 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 // simPrefix is how many tokens of a layer stay, and how many of an append follow them.
 type simPrefix struct{ keep, add int }
 
+// closed reports whether the client has vanished, and with it what the sequence had.
+func (u *simSequence) closed() bool { return u.far.client != u.client }
+
 // release gives the sequence back, and begins another one.
 func (u *simSequence) release() {
 	u.far.Release()
@@ -462,7 +473,7 @@ func (u *simSequence) release() {
 }
 
 // documented notes an error, which has to be one that the documentation names.
-func (u *simUser) documented(what string, err error) error {
+func (u *simUser) documented(from *Sequence, what string, err error) error {
 	kind := "done"
 	if err != nil {
 		kind = "UNDOCUMENTED"
@@ -472,6 +483,9 @@ func (u *simUser) documented(what string, err error) error {
 			if errors.Is(err, x) {
 				kind = name
 			}
+		}
+		if errors.Is(err, attn.ErrClosed) && from.client != u.client {
+			kind = "closed"
 		}
 	}
 	u.mu.Lock()

@@ -180,6 +180,13 @@ func (w *world) script() {
 	}
 	wg.Wait()
 	w.heal()
+	for _, u := range users {
+		for _, s := range u.sequences {
+			if s.closed() {
+				s.fresh()
+			}
+		}
+	}
 	w.end(users)
 }
 
