@@ -237,12 +237,12 @@ func TestStepsRefusals(t *testing.T) {
 		refusal
 		change func(a *stepsArgs)
 	}{
-		"nil":        {refusal{attn.ErrOption, "seqs[1] is nil"}, func(a *stepsArgs) { a.seqs[1] = nil }},
-		"twice":      {refusal{attn.ErrOption, "twice"}, func(a *stepsArgs) { a.seqs[1] = a.seqs[0] }},
+		"nil":   {refusal{attn.ErrOption, "seqs[1] is nil"}, func(a *stepsArgs) { a.seqs[1] = nil }},
+		"twice": {refusal{attn.ErrOption, "twice"}, func(a *stepsArgs) { a.seqs[1] = a.seqs[0] }},
 		"foreign": {refusal{attn.ErrOption, "another client"}, func(a *stepsArgs) {
 			a.seqs[1] = foreign
 		}},
-		"unlike":     {refusal{attn.ErrShape, "seqs[1]"}, func(a *stepsArgs) { a.seqs[1] = unlike }},
+		"unlike": {refusal{attn.ErrShape, "seqs[1]"}, func(a *stepsArgs) { a.seqs[1] = unlike }},
 		"few lens": {refusal{attn.ErrLength, "QueryLens"}, func(a *stepsArgs) {
 			a.opt.QueryLens = []int{2}
 		}},
