@@ -22,8 +22,8 @@ type tokenPiece struct {
 	saved  []byte // or tokens from the beginning of a run on, as attn.Sequence.Save writes them
 }
 
-// mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any, and
-// leastPiece those of an empty one.
+// mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any,
+// and leastPiece those of an empty one.
 const (
 	mostPieces  = 1 << 16
 	leastAppend = 24
