@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -14,6 +15,7 @@ type arena struct {
 	mu          sync.Mutex
 	limit, used int64
 	slabs       map[attn.StoreConfig][]*slab // by a configuration without pages
+	tokens      atomic.Int64                 // of all layers
 }
 
 // slab is a store and how many runs are in it.

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,6 +20,7 @@ type batch struct {
 
 // item is what a step asks a worker.
 type item struct {
+	row int
 	ctx context.Context
 	g   *gather
 	a   *answer
@@ -26,6 +29,7 @@ type item struct {
 // seat is a step's place in a batch. It is said once what comes with it.
 type seat struct {
 	*batch
+	row  int // of its sequence among those of the batch
 	said bool
 }
 
@@ -46,7 +50,7 @@ func (x *seat) take(ctx context.Context, g *gather, requests []*answer) bool {
 		time.AfterFunc(x.client.config.Patience/batchWaits, x.hurry)
 	}
 	for _, a := range append(requests, g.rest(requests)...) {
-		x.items[a.worker] = append(x.items[a.worker], item{ctx, g, a})
+		x.items[a.worker] = append(x.items[a.worker], item{x.row, ctx, g, a})
 	}
 	x.say()
 	return true
@@ -86,6 +90,7 @@ func (b *batch) send() {
 	}
 	b.gone = true
 	for worker, items := range b.items {
+		slices.SortStableFunc(items, func(x, y item) int { return cmp.Compare(x.row, y.row) })
 		for len(items) > 0 {
 			n := b.client.fitting(items)
 			b.client.sendItems(worker, items[:n:n])

@@ -16,7 +16,8 @@ func samples() [][]byte {
 	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
 	next := attendPart{copy: 2, keys: 1, offset: -1, joins: true}
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
-	append := appendRequest{copy: 1, tokens: 2, k: make([]float32, 4), v: make([]float32, 4)}
+	append := appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2, k: make([]byte, 16),
+		v: make([]byte, 16)}}}
 	attend := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
 		parts: []attendPart{part, next}}
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
@@ -34,7 +35,7 @@ func samples() [][]byte {
 		(&stepReply{[]appendOutcome{{3, nil}, {0, ErrBusy}}, []attendOutcome{{reply, nil},
 			{err: ErrLimit}}}).encode(),
 		status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
-		u64sReply([]uint64{1}), (&readReply{1, []byte{1}}).encode(),
+		u64sReply([]uint64{1}), (&readReply{0, 1, []byte{1}}).encode(),
 		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
 		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),
 	}

@@ -240,7 +240,7 @@ func (g *gather) send(ctx context.Context, a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	defer cancel()
 	if a.ride != nil {
-		c.sendSteps(ctx, a.worker, []item{{ctx, g, a}})
+		c.sendSteps(ctx, a.worker, []item{{0, ctx, g, a}})
 		return
 	}
 	d, err := c.call(ctx, a.worker, a.request.encode(c.id))
@@ -264,7 +264,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		}
 		alive := false
 		for _, x := range g.willing(i) {
-			alive = alive || !g.call.client.dead(x.worker)
+			alive = alive || g.call.client.health(x.worker) != dead
 		}
 		switch {
 		case !alive && p.refusal != nil:

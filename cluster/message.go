@@ -44,7 +44,7 @@ func beginRequest(op uint8, client clientID) *encoder {
 
 // decodeRequest reads the beginning of a request.
 func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
-	d = &decoder{data: data}
+	d = &decoder{data: data, whole: int64(len(data))}
 	if magic := d.u32(); magic != messageMagic {
 		d.refuse("a request begins with %08x, want %08x: version %d", magic, messageMagic,
 			messageVersion)

@@ -34,25 +34,15 @@ func (r *stepRequest) encode(client clientID) []byte {
 }
 
 func (r *stepRequest) decode(d *decoder) error {
-	r.appends = make([]appendRequest, d.steps("appends", 32))
+	r.appends = make([]appendRequest, d.atMost("appends", leastAppend, mostSteps))
 	for i := range r.appends {
 		r.appends[i].read(d)
 	}
-	r.attends = make([]attendRequest, d.steps("attentions", 54))
+	r.attends = make([]attendRequest, d.atMost("attentions", 54, mostSteps))
 	for i := range r.attends {
 		r.attends[i].read(d)
 	}
 	return d.end()
-}
-
-// steps reads the length of a list of a step, whose elements have at least a number of bytes.
-func (d *decoder) steps(name string, bytes int) int {
-	n := d.list(bytes)
-	if n > mostSteps {
-		d.refuse("a step has %d %s, want at most %d", n, name, mostSteps)
-		return 0
-	}
-	return n
 }
 
 // stepReply is an outcome for each append and each attention.

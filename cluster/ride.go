@@ -25,7 +25,7 @@ func newRide(p *sequencePart, r appendRequest) *ride {
 }
 
 // length is how many tokens a copy has at least that has taken the message.
-func (r *ride) length() int { return r.request.position + r.request.tokens }
+func (r *ride) length() int { return r.request.position + int(r.request.tokens()) }
 
 // size is about how many bytes the message has.
 func (r *ride) size() int {

@@ -30,7 +30,8 @@ type Sequence struct {
 	client *Client
 	shape  shape
 	id     uint64
-	tokens int // of a part
+	tokens int // of a part,
+	long   int // and of a run
 
 	ctx    context.Context // of all that goes on, until Release
 	cancel context.CancelFunc
@@ -38,6 +39,8 @@ type Sequence struct {
 	mended gate   // owned while copies are cut, which appends wait for in any case
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
+
+	packers sync.Pool // of *attn.Cache, in which runs are packed
 
 	mu       sync.Mutex
 	released bool
@@ -86,6 +89,7 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	for range s.Layers {
 		x.layers = append(x.layers, newGate())
 	}
+	x.long = runTokens(&createRequest{tokens: x.tokens, shape: h})
 	x.ctx, x.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,14 +143,7 @@ func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 
 // doubt is how little a copy's worker is to be relied on. The lock is held.
 func (c *Client) doubt(x *partCopy) int {
-	m := c.members[x.worker]
-	switch {
-	case !c.alive(m):
-		return 2
-	case m.suspect.After(now()):
-		return 1
-	}
-	return 0
+	return int(min(c.healthOf(c.members[x.worker]), absent))
 }
 
 // begin starts a call, which ends with its context or its time, or when the sequence is released.

@@ -8,8 +8,6 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-func now() time.Time { return time.Now() }
-
 // Append adds n tokens to a layer:
 //
 //	k [1, KVHeads, n, HeadDim]
@@ -35,7 +33,7 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 	if err := s.prepare(ctx, t); err != nil {
 		return s.orReleased(err)
 	}
-	return s.orReleased(s.whereRoom(ctx, func() (*sequencePart, error) {
+	return s.orReleased(s.whereRoom(ctx, t, func() (*sequencePart, error) {
 		return s.appendSome(ctx, t)
 	}))
 }
@@ -71,6 +69,7 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 type tokens struct {
 	layer, length int
 	k, v          attn.Tensor
+	loose         bool // they travel as elements, which go wherever a page is free
 }
 
 // prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns it.
@@ -87,13 +86,17 @@ func (s *Sequence) prepare(ctx context.Context, t *tokens) error {
 
 // whereRoom runs what appends, and makes room where no worker of a part has memory left: f says
 // which part that is. After an error, copies are cut before anything else is appended.
-func (s *Sequence) whereRoom(ctx context.Context, f func() (*sequencePart, error)) error {
+func (s *Sequence) whereRoom(ctx context.Context, t *tokens,
+	f func() (*sequencePart, error)) error {
 	for {
 		full, err := f()
 		if err == nil {
 			return nil
 		}
 		if full != nil && errors.Is(err, attn.ErrCapacity) {
+			if t.loose = !t.loose; t.loose {
+				continue // runs want pages side by side
+			}
 			if err = s.makeRoom(ctx, full, err); err == nil {
 				continue
 			}
@@ -142,7 +145,7 @@ func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequen
 		if err = s.toAll(ctx, r.part, r.encode(s.client.id), r.length()); err != nil {
 			return r.part, err
 		}
-		at += r.request.tokens
+		at += int(r.request.tokens())
 		s.mu.Lock()
 		s.taken[t.layer] = t.length + at
 		s.mu.Unlock()
@@ -161,13 +164,6 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 	return s.taken[t.layer] - t.length, nil
 }
 
-// messageLength is how many tokens a message has, from number at of some on: all in one part.
-func (s *Sequence) messageLength(t *tokens, at int) int {
-	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
-	return min(t.k.L-at, s.tokens-(t.length+at)%s.tokens,
-		max(1, int(int64(s.client.config.Chunk)/perToken)))
-}
-
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
 	n := s.messageLength(t, at)
@@ -175,9 +171,11 @@ func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error
 	if err != nil {
 		return nil, err
 	}
-	return newRide(p, appendRequest{epoch: p.epoch, layer: uint32(t.layer),
-		position: (t.length + at) % s.tokens, tokens: n, k: gatherTokens(&t.k, at, n),
-		v: gatherTokens(&t.v, at, n)}), nil
+	r := appendRequest{epoch: p.epoch, layer: uint32(t.layer), position: (t.length + at) % s.tokens}
+	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
+		return nil, err
+	}
+	return newRide(p, r), nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
@@ -204,17 +202,6 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 		}
 		s.change.unshare()
 	}
-}
-
-// gatherTokens copies tokens out of a view, the heads of each side by side.
-func gatherTokens(x *attn.Tensor, at, n int) []float32 {
-	out := make([]float32, 0, n*x.H*x.D)
-	for i := at; i < at+n; i++ {
-		for h := range x.H {
-			out = append(out, x.Row(0, h, i)...)
-		}
-	}
-	return out
 }
 
 // part is a part by number, which is made if it is the next one.
@@ -386,7 +373,7 @@ func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool
 // hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
 func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
 	for _, x := range copies {
-		if o := state[x]; !o.final && !(o.err != nil && s.client.dead(x.worker)) {
+		if o := state[x]; !o.final && !(o.err != nil && s.client.health(x.worker) == dead) {
 			return false
 		}
 	}
@@ -411,7 +398,7 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		if gone {
 			c.lose(x)
 		}
-		if gone || c.dead(x.worker) {
+		if gone || c.health(x.worker) == dead {
 			lost++
 		}
 		if o.err == nil {
@@ -428,12 +415,14 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		}
 		return false, nil
 	case len(took) > 0:
-		return true, fail(ErrUnavailable, "the copies that took a request were lost: %v", err)
+		return true, fail(ErrUnavailable, "the copies that took a request are gone: %v", err)
 	case lost == len(copies):
 		return false, s.lostError(p, err)
 	}
 	if full {
 		c.noteFull(others)
+	} else if errors.Is(err, errUnknown) || errors.Is(err, errStale) {
+		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}
 	return false, err
 }

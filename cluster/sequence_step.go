@@ -55,7 +55,7 @@ func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v at
 		return err
 	}
 	c.seat = x
-	return s.orReleased(s.whereRoom(ctx, func() (part *sequencePart, err error) {
+	return s.orReleased(s.whereRoom(ctx, t, func() (part *sequencePart, err error) {
 		r, part, err = s.stepSome(ctx, t, c)
 		return part, err
 	}))

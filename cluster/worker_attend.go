@@ -12,11 +12,12 @@ import (
 // there are threads and pieces.
 type attending struct {
 	*Worker
-	asked  []asked
-	size   int64 // of all states
-	keys   int64 // of all parts
-	pieces []piece
-	next   atomic.Int64 // piece that nobody computes yet
+	request int64 // its bytes
+	asked   []asked
+	size    int64 // of all states
+	keys    int64 // of all parts
+	pieces  []piece
+	next    atomic.Int64 // piece that nobody computes yet
 }
 
 // asked is one of the requests.
@@ -54,7 +55,7 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
-	a := attending{Worker: w, asked: []asked{{attendRequest: r}}}
+	a := attending{Worker: w, request: d.whole, asked: []asked{{attendRequest: r}}}
 	defer a.close()
 	a.run(client)
 	x := &a.asked[0]
@@ -69,6 +70,15 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 func (a *attending) run(client clientID) {
 	for i := range a.asked {
 		a.asked[i].err = a.find(&a.asked[i], client)
+	}
+	if err := a.flight.take(a.size, a.request); err != nil {
+		a.size = 0
+		for i := range a.asked {
+			if a.asked[i].err == nil {
+				a.asked[i].err = err
+			}
+		}
+		return
 	}
 	a.divide()
 	a.compute()
@@ -223,6 +233,7 @@ func (g *group) add(number int, s *attn.State) {
 
 // close gives back the memory of all states.
 func (a *attending) close() {
+	a.flight.add(-a.size)
 	for i := range a.asked {
 		for j := range a.asked[i].groups {
 			g := &a.asked[i].groups[j]

@@ -39,6 +39,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.IntVar(&b.batch, "batch", 1, "`sequences` that take steps together, compared with one")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
+	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -51,6 +52,9 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	}
 	if b.batch < 1 {
 		return usagef("-batch is %d, want at least 1", b.batch)
+	}
+	if *appends {
+		return b.measureAppends(ctx)
 	}
 	measure := b.measure
 	if b.batch > 1 {
