@@ -15,7 +15,7 @@ func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
 	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
-	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
+	int8Kernel("accumulateInt8AVX512", int8AVX512Words, accumulateInt8)
 	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
 	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
@@ -49,14 +49,15 @@ type int8Set struct {
 	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
 
-// Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
-// then.
+// Calls of few rows wait for memory, so their tiles prefetch.
 var (
-	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
-		{1, 4, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
-		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int8AVX2 = int8Set{groups: []tileGroup{{1, 4, sizesTo(1, 4), 4},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{1, 8, sizesTo(1, 4), 4},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{2, manyRows, sizesTo(1, 8), 9},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX512Words = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}

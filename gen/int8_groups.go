@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
@@ -35,24 +37,15 @@ const mostAheads = 32
 // requestLines finds how many lines a group of a tile requests, so that all tiles of many rows
 // request the panels that are next.
 func (p *int8Program) requestLines() {
-	last := p.groups[len(p.groups)-1]
-	first := p.groups[0]
-	for _, g := range p.groups {
-		if g.upTo == manyRows {
-			first = g
-			break
-		}
-	}
-	lines := first.panels * groupSteps * last.sizes[len(last.sizes)-1]
+	many := p.groups[slices.IndexFunc(p.groups, func(g tileGroup) bool { return g.upTo == manyRows })]
+	lines := many.panels * groupSteps * many.sizes[len(many.sizes)-1]
 	MOVQ(p.rows, count)
 	LEAQ(Mem{Base: count, Disp: lines - 1}, a0)
 	XORL(avx512Temp.As32(), avx512Temp.As32())
 	DIVQ(count)
-	few := unique("few")
-	CMPQ(a0, imm(mostAheads))
-	JLE(LabelRef(few))
-	MOVQ(U32(mostAheads), a0)
-	Label(few)
+	MOVQ(U32(mostAheads), count)
+	CMPQ(a0, count)
+	CMOVQGT(count, a0)
 	MOVQ(a0, p.of.aheads)
 }
 
@@ -78,7 +71,7 @@ func (p *int8Program) requestNext() {
 
 // tileOfGroups computes r rows × p.n panels.
 func (p *int8Program) tileOfGroups(r int) {
-	loop, part := unique("inputs"), unique("part")
+	loop := unique("inputs")
 	move(p.outputs.zeros, p.of.outputs.zeros)
 	move(p.fAt, p.of.f)
 	move(p.startsAt, p.of.starts)
@@ -94,11 +87,9 @@ func (p *int8Program) tileOfGroups(r int) {
 	MOVQ(p.fStride, count)
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
-	MOVQ(p.of.left, count)
-	CMPQ(count, imm(groupSteps))
-	JLE(LabelRef(part))
 	MOVQ(U32(groupSteps), count)
-	Label(part)
+	CMPQ(count, p.of.left)
+	CMOVQGT(p.of.left, count)
 	SUBQ(count, p.of.left)
 	p.sums(r)
 	p.addOutputs(r, &p.of.outputs, p.of.f)
