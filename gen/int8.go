@@ -127,8 +127,8 @@ func (p *int8Program) kernel(name string) {
 		TEXT(name, noSplit, p.signature())
 	}
 	stackSlots(append(append(p.outputs.slots(), p.of.slots()...), &p.c, &p.cRow, &p.a, &p.b,
-		&p.panels, &p.rows, &p.rest, &p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
-		&p.request)...)
+		&p.panels, &p.rows, &p.rest, &p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt,
+		&p.starts, &p.startsAt, &p.request)...)
 	p.arguments()
 	if p.codes != nil {
 		p.codes.load(p)
