@@ -109,7 +109,7 @@ func rowsOfCodes(integers bool) int {
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
 func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.set(&tuned, true, false)
+	b.setTyped(&tuned, tuned.PrefetchInt8)
 	stride := roundUp(d, 4)
 	q.reads(rows, stride, 1, stride)
 	operand.Reads(scales, b.cols)
@@ -212,7 +212,7 @@ func lookUp(dst, src []byte, l *levelLayout) {
 	for r := 0; r < l.rows; r += rows {
 		for i := 0; i < l.vectors; i += vectors {
 			lookUpStep(&dst[r*l.row+i*l.step], &src[(r*l.vectors+i)*64], rows, min(vectors, l.vectors-i),
-				l.row, l.step, l.upper, tuned.PrefetchTyped)
+				l.row, l.step, l.upper, tuned.PrefetchInt8)
 		}
 	}
 }

@@ -93,7 +93,7 @@ var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
 	{"cols", panel, 9 * panel, 20 * panel, panel}}
 
 func (c *trial) accumulateTyped(typ Format, n []int) {
-	tuned.MinRows16 = []int{2, math.MaxInt}[c.IntN(2)]
+	tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
 		keys = []int{Block, 128, 96}[c.IntN(3)]
@@ -210,7 +210,7 @@ func benchmarkTyped(b *testing.B, size int) {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
 		var a prefetchHint
-		a.set(&tuned, false, true)
+		a.set(&tuned, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
 			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
 				prefetchHint: a}
@@ -229,7 +229,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.set(&tuned, true, false)
+				keys.prefetchHint.setTyped(&tuned, tuned.PrefetchTyped)
 				values.prefetchHint = keys.prefetchHint
 				block := Block * d * typ.bytes()
 				pass(b, block, func(at int) {
