@@ -562,7 +562,7 @@ func (p *projection) addBias(u *productBlock) {
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they
 // take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.InOrder(float64(len(p.m.data)))
+	return p.dst.L <= inPlaceRows && tuned.PanelsInOrder(float64(len(p.m.data)))
 }
 
 // decodingFlops is how many operations take as long as decoding a weight of a block.

@@ -228,7 +228,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
-	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
+	if p.inOrder = t.InOrder(p.bytes); t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
 	}
 	if t.Reads == tuning.PagedReads {

@@ -57,6 +57,7 @@ type Row struct {
 	// How memory is read.
 	Reads         Reads
 	FourPanels    bool // one row reads four packed panels side by side, else one after another
+	OnePanel      bool // two and three rows read one packed panel after another, else two side by side
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
@@ -112,10 +113,11 @@ var table = []Row{
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
-	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 2, FewRows: 128,
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
+		OnePanel:    true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 48},
-	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true,
+	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
@@ -206,6 +208,11 @@ func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 // that takes longer.
 func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
+}
+
+// PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
+func (t *Row) PanelsInOrder(bytes float64) bool {
+	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }
 
 // Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands,
