@@ -130,11 +130,11 @@ func typedPanels(t Format, rows int) int {
 const mostAhead = 32 << 10
 
 // typedAhead is how far ahead some rows prefetch elements of fewer bits, whose panels of keys, or
-// of a matrix, have some bytes. Lines are requested in the order of memory, and panels are read side
-// by side, so what lies before the last of these goes first. Values are prefetched as far ahead as
-// keys: where the distance changes, some lines are requested twice, or never.
+// of a matrix, have some bytes. Lines are requested in the order of memory, and panels are read
+// side by side, so what lies before the last of these goes first. Values are prefetched as far
+// ahead as keys: where the distance changes, some lines are requested twice, or never.
 func typedAhead(t Format, rows, panelBytes int) int {
-	return min(tuned.PrefetchTyped+(typedPanels(t, rows)-1)*panelBytes, mostAhead)
+	return min(tuned.PrefetchTyped+max(1, typedPanels(t, rows)-1)*panelBytes, mostAhead)
 }
 
 // integerRows is rows of integers of 8 bits as kernels take them.

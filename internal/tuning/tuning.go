@@ -63,6 +63,8 @@ type Row struct {
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
 	PrefetchInt8  int  // and rows of integers
 	FewRows       int  // up to that many rows, heads side by side go together, page by page
+	MinPagedRows  int  // with queued reads, views are read page by page from that many rows on,
+	MaxPagedRows  int  // up to so many
 	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -114,10 +116,11 @@ var table = []Row{
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
-		OnePanel:    true,
+		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
+		MinPagedRows: 2, MaxPagedRows: 32,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
@@ -208,6 +211,18 @@ func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 // that takes longer.
 func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
+}
+
+// PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
+// have some rows.
+func (t *Row) PagedRows(rows int) int {
+	switch {
+	case t.Reads == PagedReads:
+		return t.FewRows
+	case t.Reads == QueuedReads && rows >= t.MinPagedRows:
+		return t.MaxPagedRows
+	}
+	return 0
 }
 
 // PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
