@@ -164,4 +164,6 @@ func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, row
 
 func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(noIntegers) }
 
+func magnitudesSIMD(dst, src *int8, n int) (start int32) { panic(noIntegers) }
+
 func interleaveSIMD(dst, src *byte, cols, n int) { panic(noIntegers) }

@@ -93,6 +93,8 @@ func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, row
 	panic(unreachable)
 }
 
+func magnitudesSIMD(dst, src *int8, n int) (start int32) { panic(unreachable) }
+
 func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(unreachable) }
 
 func interleaveSIMD(dst, src *byte, cols, n int) { panic(unreachable) }
