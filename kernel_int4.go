@@ -170,8 +170,8 @@ type levelLayout struct {
 }
 
 // lookUp is dst = the levels of src, row by row: those of upper halves that are behind a row's last
-// ones may be written before the next row is.
-func lookUp(dst, src []byte, l *levelLayout) {
+// ones may be written before the next row is. src is prefetched some bytes ahead.
+func lookUp(dst, src []byte, l *levelLayout, ahead int) {
 	n := l.rows * l.vectors * 64
 	operand.Reads(src, n)
 	last := (l.rows-1)*l.row + (l.vectors-1)*l.step + l.upper + 64
@@ -187,7 +187,7 @@ func lookUp(dst, src []byte, l *levelLayout) {
 	for r := 0; r < l.rows; r += rows {
 		for i := 0; i < l.vectors; i += vectors {
 			lookUpStep(&dst[r*l.row+i*l.step], &src[(r*l.vectors+i)*64], rows, min(vectors, l.vectors-i),
-				l.row, l.step, l.upper, tuned.PrefetchInt8)
+				l.row, l.step, l.upper, ahead)
 		}
 	}
 }

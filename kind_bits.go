@@ -46,7 +46,7 @@ func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 	}
 	ahead := tuned.PrefetchInt8
 	if !p.integers {
-		ahead = typedAhead(s.v.format, rows, s.d*panel*s.k.bits/8)
+		ahead = typedAhead(s.v.read, rows, s.d*panel*s.k.bits/8)
 	}
 	l.setTyped(&tuned, ahead)
 }
