@@ -48,7 +48,9 @@ func TestTuningHasARowForEach(t *testing.T) {
 		switch {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
-			row.MinRows16 < 2, row.MinTypedRows16 < 2, row.MaxPagedRows > 0 && row.MinPagedRows < 1, row.ISA != AVX512 && row.MinRows16 != never,
+			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
+			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
 			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 ||
 				row.WakingCall < row.SmallCall,
