@@ -109,10 +109,7 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
 	pStride int, b *panelLayout) {
-	wide := chooseKernels(rows, 0, 0).lanes16
-	if rows == 1 { // one row of I8 always has 16 lanes, with which it is widened another way
-		wide = t == I8 && tuned.ISA.Lanes16()
-	}
+	wide := typedLanes16(t, rows)
 	switch {
 	case t == I4:
 		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)

@@ -106,7 +106,7 @@ func rowsOfCodes(integers bool) int {
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
 func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.set(&tuned, true, false)
+	b.setTyped(&tuned, tuned.PrefetchInt8)
 	stride := roundUp(d, 4)
 	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
@@ -168,8 +168,8 @@ type levelLayout struct {
 }
 
 // lookUp is dst = the levels of src, row by row: those of upper halves that are behind a row's last
-// ones may be written before the next row is.
-func lookUp(dst, src []byte, l *levelLayout) {
+// ones may be written before the next row is. src is prefetched some bytes ahead.
+func lookUp(dst, src []byte, l *levelLayout, ahead int) {
 	n := l.rows * l.vectors * 64
 	operand.Reads(src, n)
 	last := (l.rows-1)*l.row + (l.vectors-1)*l.step + l.upper + 64
@@ -185,7 +185,7 @@ func lookUp(dst, src []byte, l *levelLayout) {
 	for r := 0; r < l.rows; r += rows {
 		for i := 0; i < l.vectors; i += vectors {
 			lookUpStep(&dst[r*l.row+i*l.step], &src[(r*l.vectors+i)*64], rows, min(vectors, l.vectors-i),
-				l.row, l.step, l.upper, tuned.PrefetchTyped)
+				l.row, l.step, l.upper, ahead)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (c *trial) lookUp(rows, vectors int) {
 	}
 	last := (rows-1)*l.row + (vectors-1)*l.step + l.upper + 64
 	dst, want := c.outputOf(last/4, normal)
-	lookUp(bytesIn(dst), src, &l)
+	lookUp(bytesIn(dst), src, &l, 0)
 	lookUpGeneric(bytesIn(want), src, &l)
 }
 

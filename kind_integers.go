@@ -14,9 +14,9 @@ func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), codes)
 }
 
-func (integerKind) values(w *scratch, p *plan) {
+func (integerKind) values(w *scratch, p *plan, c *chunk) {
 	w.typed = true
-	w.layoutTyped(w.ints.packing(p))
+	w.layoutTyped(p, w.ints.packing(p), c.rows)
 }
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
