@@ -33,8 +33,8 @@ type ClientConfig struct {
 	Lease time.Duration
 	// Timeout is for calls whose context has no deadline: 1 minute.
 	Timeout time.Duration
-	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network is
-	// up to WorkerConfig.CopyRate.
+	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network
+	// is up to WorkerConfig.CopyRate.
 	Moves int
 	// Chunk is about how many bytes of tokens, or of states, a message has: 4 MiB.
 	Chunk int
@@ -53,7 +53,8 @@ func (c *ClientConfig) complete() error {
 	case c.Segments < 1 || c.Segments > 1<<18 || bits.OnesCount(uint(c.Segments)) != 1:
 		return fail(attn.ErrOption, "ClientConfig.Segments is %d, want a power of two up to 2¹⁸",
 			c.Segments)
-	case min(c.Copies, c.Chunk, c.Moves) < 1 || min(c.Patience, c.Gone, c.Timeout) < 1 || c.Lease < time.Second:
+	case min(c.Copies, c.Chunk, c.Moves) < 1, min(c.Patience, c.Gone, c.Timeout) < 1,
+		c.Lease < time.Second:
 		return fail(attn.ErrOption,
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)

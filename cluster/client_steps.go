@@ -38,7 +38,9 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	for i, s := range seqs {
 		to := from + lens[i]
 		own, rows := *opt, [2]int{from, to}
-		all.Go(func() { errs[i] = s.stepRows(ctx, &seat{batch: b, row: i}, layer, rows, dst, q, k, v, &own) })
+		all.Go(func() {
+			errs[i] = s.stepRows(ctx, &seat{batch: b, row: i}, layer, rows, dst, q, k, v, &own)
+		})
 		from = to
 	}
 	all.Wait()

@@ -237,12 +237,18 @@ func TestStepsRefusals(t *testing.T) {
 		refusal
 		change func(a *stepsArgs)
 	}{
-		"nil":        {refusal{attn.ErrOption, "seqs[1] is nil"}, func(a *stepsArgs) { a.seqs[1] = nil }},
-		"twice":      {refusal{attn.ErrOption, "twice"}, func(a *stepsArgs) { a.seqs[1] = a.seqs[0] }},
-		"foreign":    {refusal{attn.ErrOption, "another client"}, func(a *stepsArgs) { a.seqs[1] = foreign }},
-		"unlike":     {refusal{attn.ErrShape, "seqs[1]"}, func(a *stepsArgs) { a.seqs[1] = unlike }},
-		"few lens":   {refusal{attn.ErrLength, "QueryLens"}, func(a *stepsArgs) { a.opt.QueryLens = []int{2} }},
-		"below 0":    {refusal{attn.ErrLength, "QueryLens[0]"}, func(a *stepsArgs) { a.opt.QueryLens[0] = -1 }},
+		"nil":   {refusal{attn.ErrOption, "seqs[1] is nil"}, func(a *stepsArgs) { a.seqs[1] = nil }},
+		"twice": {refusal{attn.ErrOption, "twice"}, func(a *stepsArgs) { a.seqs[1] = a.seqs[0] }},
+		"foreign": {refusal{attn.ErrOption, "another client"}, func(a *stepsArgs) {
+			a.seqs[1] = foreign
+		}},
+		"unlike": {refusal{attn.ErrShape, "seqs[1]"}, func(a *stepsArgs) { a.seqs[1] = unlike }},
+		"few lens": {refusal{attn.ErrLength, "QueryLens"}, func(a *stepsArgs) {
+			a.opt.QueryLens = []int{2}
+		}},
+		"below 0": {refusal{attn.ErrLength, "QueryLens[0]"}, func(a *stepsArgs) {
+			a.opt.QueryLens[0] = -1
+		}},
 		"short LSE":  {refusal{attn.ErrLength, "LSE"}, func(a *stepsArgs) { a.opt.LSE = a.opt.LSE[1:] }},
 		"fewer keys": {refusal{attn.ErrShape, "rows"}, func(a *stepsArgs) { a.k = a.k.Slice(0, 1) }},
 		"no values":  {refusal{attn.ErrShape, "v is"}, func(a *stepsArgs) { a.v = attn.Tensor{} }},

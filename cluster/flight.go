@@ -17,8 +17,8 @@ func (f *flight) take(bytes, own int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.bytes > own && bytes > f.limit-f.bytes {
-		return fail(ErrBusy, "requests, states and replies of %d bytes are here, and %d more are wanted, "+
-			"want at most %d", f.bytes, bytes, f.limit)
+		return fail(ErrBusy, "requests, states and replies of %d bytes are here, and %d more are "+
+			"wanted, want at most %d", f.bytes, bytes, f.limit)
 	}
 	f.bytes += bytes
 	return nil

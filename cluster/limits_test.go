@@ -171,7 +171,8 @@ accounts {
 		t.Error("the call did not end before its time")
 	}
 	_, err = dial("a")
-	refusal{ErrUnavailable, "maximum account active connections exceeded"}.check(t, "a connection", err)
+	refusal{ErrUnavailable, "maximum account active connections exceeded"}.check(t,
+		"a connection", err)
 	_, err = dial("b")
 	must(t, err) // another tenant is not bound by it
 	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)

@@ -22,7 +22,8 @@ type tokenPiece struct {
 	saved  []byte // or tokens from the beginning of a run on, as attn.Sequence.Save writes them
 }
 
-// mostPieces is how many pieces a request has at most, and leastAppend the bytes of one without any.
+// mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any,
+// and leastPiece those of an empty one.
 const (
 	mostPieces  = 1 << 16
 	leastAppend = 24
@@ -84,7 +85,7 @@ func (r *appendRequest) tokens() (n int64) {
 	return n
 }
 
-// check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so that
+// check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so
 // products fit 64 bits.
 func (p *tokenPiece) check(of *part) error {
 	s := &of.shape
@@ -96,8 +97,8 @@ func (p *tokenPiece) check(of *part) error {
 		return fail(attn.ErrShape, "a run of %d tokens has %d and %d bytes of elements, want none and 1 "+
 			"to %d tokens", p.tokens, len(p.k), len(p.v), of.long)
 	case len(p.saved) == 0 && (int64(len(p.k)) != k || int64(len(p.v)) != v):
-		return fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d heads of "+
-			"%d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.kvHeads, s.headDim,
+		return fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d heads "+
+			"of %d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.kvHeads, s.headDim,
 			wireFormat(s.format), s.values(), wireFormat(s.valueFormat))
 	}
 	return nil

@@ -119,8 +119,8 @@ func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error 
 	}
 	if len(piece.saved) > 0 {
 		if l.length != position || l.length%p.long != 0 {
-			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple of "+
-				"%d", position, l.length, p.long)
+			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple "+
+				"of %d", position, l.length, p.long)
 		}
 		return p.appendRun(l, piece.saved, piece.tokens)
 	}

@@ -34,8 +34,8 @@ func rank(workers []Status, sequence uint64, part int) []string {
 }
 
 // together is how many parts, with a given one, are placed on the same workers: their states merge
-// before they travel. What a sequence grows by from one power of two of parts to the next is divided
-// among all copies that workers can have of it, so that all workers have something to do.
+// before they travel. What a sequence grows by from one power of two of parts to the next is
+// divided among all copies that workers can have of it, so that all have something to do.
 func together(part, workers, copies int) int {
 	doubling := 1 << max(0, bits.Len(uint(part))-1) // parts of it
 	shares := 1
@@ -69,7 +69,8 @@ func (s *Sequence) places(part int) []string {
 	return names
 }
 
-// held is how many copies of a sequence's parts each worker has, and which have the part before one.
+// held is how many copies of a sequence's parts each worker has, and which have the one before a
+// part.
 func (s *Sequence) held(part int) (held map[string]int, beside map[string]bool) {
 	held, beside = map[string]int{}, map[string]bool{}
 	s.mu.Lock()

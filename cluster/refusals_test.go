@@ -395,7 +395,8 @@ func TestBeginning(t *testing.T) {
 		b := &bench{TB: t, rand: rand.New(rand.NewPCG(1, 2))}
 		k, v, q := b.tensor(1, 1500, 8), b.tensor(1, 1500, 8), b.tensor(2, 3, 8)
 		ask((&appendRequest{pieces: []tokenPiece{{tokens: 1500,
-			k: gatherTokens(format, &k, 0, 1500), v: gatherTokens(format, &v, 0, 1500)}}}).encode(clientID{}))
+			k: gatherTokens(format, &k, 0, 1500),
+			v: gatherTokens(format, &v, 0, 1500)}}}).encode(clientID{}))
 		for _, keys := range []int{1, 64, 70, 1023, 1024, 1100, 1500} {
 			part := attendPart{keys: keys, maskHeads: 1, mask: make([]bool, 3*keys), biasHeads: 2,
 				bias: b.tensor(2, 3, keys).Data}

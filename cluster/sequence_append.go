@@ -72,7 +72,7 @@ type tokens struct {
 	loose         bool // they travel as elements, which go wherever a page is free
 }
 
-// prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns the layer.
+// prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns it.
 func (s *Sequence) prepare(ctx context.Context, t *tokens) error {
 	if err := s.mend(ctx); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -359,6 +361,12 @@ func TestStepsFillWorkers(t *testing.T) {
 				t.Errorf("workers are full with %d tokens, want at least %d", x.far.Len(0), least)
 			}
 			x.attendAll()
+			b.memory = 1 << 22
+			b.start("w3")
+			must(t, b.client.Wait(context.Background(), 4))
+			for layer := range x.config.Layers { // the last part moves
+				x.step(layer, 40, bottomRight)
+			}
 			must(t, x.far.Truncate(context.Background(), 100))
 			for _, s := range x.near {
 				must(t, s.Truncate(100))
@@ -367,6 +375,30 @@ func TestStepsFillWorkers(t *testing.T) {
 			x.attendAll()
 		})
 	}
+}
+
+// Where the worker of one copy is full, steps go on with the other, also if that is asked second.
+func TestStepBesideAFullCopy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0, quick)
+	b.memory = 1 << 18 // some 680 tokens
+	b.start("w0")
+	b.memory = 1 << 22
+	b.start("w1")
+	must(t, b.client.Wait(context.Background(), 2))
+	x := b.twin(small, 2)
+	x.append(1)
+	x.far.mu.Lock()
+	slices.SortFunc(x.far.parts[0].copies, func(a, b *partCopy) int {
+		return strings.Compare(a.worker, b.worker) // w0 is asked first
+	})
+	x.far.mu.Unlock()
+	for range 18 {
+		for layer := range x.config.Layers {
+			x.step(layer, 50, bottomRight)
+		}
+	}
+	x.attendAll()
 }
 
 // fill takes a step if there is memory for it, and reports whether there is none.

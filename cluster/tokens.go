@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole blocks,
-// are packed here, and workers take them over as they are. What is less travels as elements: in F16
-// and BF16 rounded, which is all that package attn does to them. What it makes of I8 and I4 depends
-// on a rotation and a scale, and these elements travel as float32.
+// Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole
+// blocks, are packed here, and workers take them over as they are. What is less travels as
+// elements: in F16 and BF16 rounded, which is all that package attn does to them. What it makes of
+// I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
 
 // messageLength is how many tokens a message has, from number at of some on: all in one part, and
 // about as many bytes as it may have.

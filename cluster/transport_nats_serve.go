@@ -48,7 +48,8 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 		return nil, err
 	}
 	s := &natsServer{Service: service, link: t, worker: worker, inbox: t.prefix + ".inbox.",
-		stop: make(chan struct{}), asked: make(chan struct{}, 1), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+		stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func (c *WorkerConfig) complete() error {
 	setDefault(&c.Lease, time.Minute)
 	setDefault(&c.Announce, time.Second)
 	setDefault(&c.Threads, runtime.GOMAXPROCS(0))
-	if min(c.Memory, c.CopyRate, c.InFlight) < 1 || min(c.Clients, c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 || min(c.Lease,
-		c.Announce) < 1 {
+	if min(c.Memory, c.CopyRate, c.InFlight) < 1 || min(c.Lease, c.Announce) < 1 ||
+		min(c.Clients, c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
 	c.Memory = min(c.Memory, mostAmount)

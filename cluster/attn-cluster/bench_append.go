@@ -15,8 +15,8 @@ const appendPiece = 16384
 
 // measureAppends prints how fast tokens come to workers: in each format, with one copy and two.
 func (b *bench) measureAppends(ctx context.Context) error {
-	fmt.Fprintln(b.w, "| tokens | format | copies | bytes a token | sent a copy | time | MiB/s a copy |\n|"+
-		strings.Repeat("---:|", 7))
+	fmt.Fprintln(b.w, "| tokens | format | copies | bytes a token | sent a copy | time | "+
+		"MiB/s a copy |\n|"+strings.Repeat("---:|", 7))
 	for _, tokens := range b.tokens {
 		for _, format := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4} {
 			for copies := 1; copies <= 2; copies++ {

@@ -13,8 +13,8 @@ import (
 
 // batchHeader is that of rows of measureBatch.
 func batchHeader(w io.Writer, batch int) {
-	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | times one |\n|%s\n",
-		batch, strings.Repeat("---:|", 7))
+	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | times one "+
+		"|\n|%s\n", batch, strings.Repeat("---:|", 7))
 }
 
 // measureBatch prints a row: steps of one sequence, and of a batch, in turns.

@@ -20,11 +20,11 @@ import (
 
 const soakAbout = `attn-cluster soak -for 30m
 
-Appends, attends, takes steps and truncates on a cluster of processes on this machine, while workers are killed,
-leave, come back, are stopped for a while, and get messages that are garbage. One worker at a time
-has trouble, and the next one when all copies are there again: so no token may be lost. Each output
-is compared with one machine, bit for bit. After each sequence no page may be in use, and no memory
-or goroutine be left over.
+Appends, attends, takes steps and truncates on a cluster of processes on this machine, while workers
+are killed, leave, come back, are stopped for a while, and get messages that are garbage. One worker
+at a time has trouble, and the next one when all copies are there again: so no token may be lost.
+Each output is compared with one machine, bit for bit. After each sequence no page may be in use,
+and no memory or goroutine be left over.
 
 `
 

@@ -38,7 +38,8 @@ func TestBench(t *testing.T) {
 	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 2048 | ") != 2 {
 		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
 	}
-	status, stdout, stderr = call(t, "bench", "-tokens", "1024", "-workers", "2", "-n", "3", "-batch", "4")
+	status, stdout, stderr = call(t, "bench", "-tokens", "1024", "-workers", "2", "-n", "3", "-batch",
+		"4")
 	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 1024 | 2 | ") != 1 {
 		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
 	}
