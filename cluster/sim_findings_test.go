@@ -181,6 +181,19 @@ func TestFoundBusyWorkersKeepLeases(t *testing.T) {
 	})
 }
 
+// Of a part without tokens nothing is lost with its copies.
+func TestFoundNothingLost(t *testing.T) {
+	finding(t, 1, simQuick, func(w *world, s *simSequence) {
+		if err := s.far.lostError(newSequencePart(0), errUnknown); !errors.Is(err, ErrLost) {
+			t.Errorf("the error is %v, want ErrLost", err)
+		}
+		err := s.far.lostError(newSequencePart(1), errUnknown)
+		if errors.Is(err, ErrLost) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the error is %v, want ErrUnavailable", err)
+		}
+	})
+}
+
 // A request to copy that comes late takes nothing away.
 func TestFoundLateCopy(t *testing.T) {
 	a := &arena{limit: 1 << 20, slabs: map[attn.StoreConfig][]*slab{}}
