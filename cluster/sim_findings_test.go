@@ -183,7 +183,9 @@ func TestFoundBusyWorkersKeepLeases(t *testing.T) {
 
 // Of a part without tokens nothing is lost with its copies.
 func TestFoundNothingLost(t *testing.T) {
-	finding(t, 1, simQuick, func(w *world, s *simSequence) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
 		if err := s.far.lostError(newSequencePart(0), errUnknown); !errors.Is(err, ErrLost) {
 			t.Errorf("the error is %v, want ErrLost", err)
 		}
