@@ -108,7 +108,7 @@ func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 	b := scoreLayout(I4, d, roundUp(n, panel))
 	b.set(&tuned, true, false)
 	stride := roundUp(d, 4)
-	q.reads(rows, stride, 1, stride)
+	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	operand.Reads(k, b.cols/panel*b.panelStride)
@@ -130,7 +130,7 @@ func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
+	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), 1)
 	operand.ReadsRows(f, rows, fStride, 1)
 	operand.Reads(alpha, rows)
 	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)

@@ -46,7 +46,7 @@ func (c *trial) scoreInt4(rows, d, keys int) {
 	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
 	b := scoreLayout(I4, d, cols)
 	scales := c.factors(cols)
-	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
+	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	s, sWant := c.output((rows-1)*Block + cols)
 	scoreInt4(s, q, k, scales, rows, d, keys)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)

@@ -167,13 +167,13 @@ func (x *integerRows) from(at, group int) integerRows {
 	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
 }
 
-// reads: rows and their groups.
-func (x *integerRows) reads(rows, stride, groupStride, n int) {
+// reads: rows of n elements and some groups.
+func (x *integerRows) reads(rows, stride, groupStride, n, groups int) {
 	if x.words != nil {
 		operand.ReadsRows(x.words, rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.starts, rows, groupStride, 1)
+	operand.ReadsRows(x.starts, rows, groupStride, groups)
 	if x.magnitudes != nil {
 		operand.ReadsRows(x.magnitudes, rows, 2*stride, 2*n)
 	} else {

@@ -113,11 +113,15 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 	inner := roundUp(p.m.inner, 4)
 	groups := int8Groups(p.m.inner)
 	first := (u.b*p.a.H+u.h)*p.a.L + u.row
+	step := int8Group
+	if p.ints.magnitudes != nil { // kernels go on to the next group
+		step = productInner
+	}
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
 		steps := layout.keys
-		for g := 0; g < steps; g += int8Group {
-			layout.keys = min(int8Group, steps-g)
+		for g := 0; g < steps; g += step {
+			layout.keys = min(step, steps-g)
 			layout.overwrite = k+g == 0
 			at := first*groups + (k+g)/int8Group
 			addInt8(dst, p.ints.from(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
