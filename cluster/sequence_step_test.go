@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -384,17 +386,19 @@ func TestStepBesideAFullCopy(t *testing.T) {
 	b.memory = 1 << 22
 	b.start("w1")
 	must(t, b.client.Wait(context.Background(), 2))
-	for range 3 {
-		x := b.twin(small, 2)
-		for range 18 {
-			for layer := range x.config.Layers {
-				x.step(layer, 50, bottomRight)
-			}
+	x := b.twin(small, 2)
+	x.append(1)
+	x.far.mu.Lock()
+	slices.SortFunc(x.far.parts[0].copies, func(a, b *partCopy) int {
+		return strings.Compare(a.worker, b.worker) // w0 is asked first
+	})
+	x.far.mu.Unlock()
+	for range 18 {
+		for layer := range x.config.Layers {
+			x.step(layer, 50, bottomRight)
 		}
-		x.attendAll()
-		x.far.Release()
-		b.empties()
 	}
+	x.attendAll()
 }
 
 // fill takes a step if there is memory for it, and reports whether there is none.

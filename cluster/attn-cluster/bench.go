@@ -47,8 +47,11 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		paperModel.print(stdout)
 		return nil
 	}
-	if b.steps < 1 || b.batch < 1 {
-		return usagef("-n is %d and -batch %d, want at least 1", b.steps, b.batch)
+	if b.steps < 1 {
+		return usagef("-n is %d, want at least 1", b.steps)
+	}
+	if b.batch < 1 {
+		return usagef("-batch is %d, want at least 1", b.batch)
 	}
 	if *appends {
 		return b.measureAppends(ctx)
