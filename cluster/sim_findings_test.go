@@ -173,7 +173,7 @@ func TestFoundBusyWorkersKeepLeases(t *testing.T) {
 		for range worker.config.Calls {
 			worker.running <- struct{}{}
 		}
-		time.Sleep(2 * c.Lease)
+		time.Sleep(4 * c.Lease)
 		for range worker.config.Calls {
 			<-worker.running
 		}
