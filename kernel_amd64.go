@@ -298,8 +298,8 @@ func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout)
 
-// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and without
-// alpha. starts and f have the same stride.
+// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
+// without alpha. starts and f have the same stride.
 //
 //go:noescape
 func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
