@@ -184,9 +184,6 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 //go:noescape
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
-// codeKernels: there are kernels of integers that look codes up in registers.
-const codeKernels = true
-
 // scoreInt4Step is scoreInt4 of checked operands, in one call.
 func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
 	b *panelLayout) {

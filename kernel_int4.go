@@ -92,14 +92,12 @@ func setCode(x []byte, i int, code byte) {
 }
 
 // codeRows is up to how many rows look codes up in registers. For more, a block of codes
-// becomes levels once, and so it does where there are other kernels but none that look up.
+// becomes levels once, and so it does in float32 where there are kernels but none that look up.
 const codeRows = 4
 
 // rowsOfCodes is up to how many rows, of integers or of float32, read codes.
 func rowsOfCodes(integers bool) int {
-	is := tuned.ISA
-	if integers && (codeKernels && is.Integers() || !integerProducts()) ||
-		!integers && (codeKernels && is.Lanes16() || !is.SIMD()) {
+	if is := tuned.ISA; integers || is.Lanes16() || !is.SIMD() {
 		return codeRows
 	}
 	return 0
@@ -114,7 +112,7 @@ func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	operand.Reads(k, b.cols/panel*b.panelStride)
-	if !tuned.ISA.Integers() {
+	if !(tuned.ISA.Integers() || q.bytes != nil) {
 		scoreInt4Generic(s, q.words, k, scales, rows, &b)
 		return
 	}
@@ -136,7 +134,7 @@ func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 	operand.ReadsRows(f, rows, fStride, 1)
 	operand.Reads(alpha, rows)
 	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)
-	if !tuned.ISA.Integers() {
+	if !integerProducts() {
 		accumulateInt4Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}

@@ -47,9 +47,6 @@ func (c *trial) scoreInt4(rows, d, keys int) {
 	b := scoreLayout(I4, d, cols)
 	scales := c.factors(cols)
 	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
-	if !tuned.ISA.Integers() {
-		q = integerRows{words: words}
-	}
 	s, sWant := c.output((rows-1)*Block + cols)
 	scoreInt4(s, q, k, scales, rows, d, keys)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)

@@ -187,7 +187,7 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 		return top
 	}
 	for range 12 * threads {
-		if c.Type == "integers" {
+		if c.Type == "integers" || c.matrix() {
 			kind := limits.IntegersFor(attn.Implementation())
 			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
 			continue
