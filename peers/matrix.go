@@ -54,18 +54,6 @@ func ggufBlocks(x []float32) (data []byte) {
 	return data
 }
 
-// onnxBlocks are the weights as ONNX Runtime has them: two that follow each other in a byte.
-func onnxBlocks(x []float32) (data []byte, scales []float32) {
-	for block := range slices.Chunk(x, blockInputs) {
-		n, scale := codes(block)
-		scales = append(scales, scale)
-		for pair := range slices.Chunk(n[:], 2) {
-			data = append(data, pair[0]|pair[1]<<4)
-		}
-	}
-	return data, scales
-}
-
 // products are attn's call for a case of a matrix.
 func products(c *Case, in inputs, threads int) (func() error, func() []float32, error) {
 	m, err := attn.PackBlocks(ggufBlocks(in.k), attn.Q4_0, c.Lk, c.Dim,

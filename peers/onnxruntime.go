@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -272,4 +273,16 @@ func integers(x []float32, bits int) (b []byte, scale float32) {
 // bytesOf is the memory of x.
 func bytesOf[T float32 | int32](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// onnxBlocks are the weights as ONNX Runtime has them: two that follow each other in a byte.
+func onnxBlocks(x []float32) (data []byte, scales []float32) {
+	for block := range slices.Chunk(x, blockInputs) {
+		n, scale := codes(block)
+		scales = append(scales, scale)
+		for pair := range slices.Chunk(n[:], 2) {
+			data = append(data, pair[0]|pair[1]<<4)
+		}
+	}
+	return data, scales
 }
