@@ -194,15 +194,37 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 // and a − b; then all are multiplied by 1/√block, rounded once.
 func rotate(x []float32, rows, stride, n, block int) {
 	operand.UpdatesRows(x, rows, stride, n)
-	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
-		rotateGeneric(x, rows, stride, n, block)
+	if rotates(block) && rows > 0 {
+		rotateInto(x, x, rows, n, stride, stride, block)
 		return
 	}
-	step, factor := callElements/block*block, rotateFactor(block)
-	for r := range rows {
+	rotateGeneric(x, rows, stride, n, block)
+}
+
+// copyRotated brings rows of n elements together and rotates them.
+func copyRotated(dst, x []float32, rows, n, stride, block int) {
+	operand.Writes(dst, rows*n)
+	operand.ReadsRows(x, rows, stride, n)
+	if rotates(block) && rows > 0 {
+		rotateInto(dst, x, rows, n, n, stride, block)
+		return
+	}
+	copyRows(dst, x, rows, n, stride)
+	rotate(dst, rows, n, n, block)
+}
+
+// rotates reports whether there is a kernel of rotation for blocks of a size.
+func rotates(block int) bool { return tuned.ISA.SIMD() && block > 1 && block <= callElements }
+
+// rotateInto is rotate from one place to another by kernels, in bounded calls.
+func rotateInto(dst, x []float32, rows, n, dstStride, xStride, block int) {
+	factor := rotateFactor(block)
+	step := callElements / block * block
+	together := max(1, step/n)
+	for r := 0; r < rows; r += together {
 		for c := 0; c < n; c += step {
-			to := min(c+step, n)
-			rotateStep(&x[r*stride+c], to-c, block, factor)
+			rotateStep(&dst[r*dstStride+c], &x[r*xStride+c], min(together, rows-r), min(step, n-c),
+				dstStride, xStride, block, factor)
 		}
 	}
 }

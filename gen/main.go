@@ -95,6 +95,8 @@ var twins = map[string]string{
 	"multiplyInt8":      "accumulateInt8Generic",
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "quantizeToken",
+	"quantizeGroups":    "quantizeFourRows",
+	"rotateRows":        "rotateGeneric",
 	"multiplyPlain":     "multiplyBlocksGeneric",
 	"sumBlocks":         "sumBlocksGeneric",
 	"multiplyNibbles":   "multiplyBlocksGeneric",
