@@ -117,7 +117,10 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 	if scale == 0 {
 		return p.scale // all products are 0, in any unit
 	}
-	unit := float64(p.scale) * float64(scale) / math.Abs(float64(factor)) // exact
+	unit := float64(p.scale) * float64(scale) // exact, and what follows
+	if factor != 1 {
+		unit /= math.Abs(float64(factor))
+	}
 	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
 }
 

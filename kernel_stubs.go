@@ -190,4 +190,3 @@ func lookUpSIMD(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 //
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
-
