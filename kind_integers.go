@@ -60,11 +60,11 @@ func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part,
 	w.accumulateIntegers(p, c, st, values, t, codes)
 }
 
-// accumulateIntegers adds values that are integers, or codes. Keys that a row does not see have
-// weights of 0.
+// accumulateIntegers adds values that are integers, or codes, of the keys up to the last one that
+// some row sees. Keys that a row does not see have weights of 0.
 func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
 	codes bool) {
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
 	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout, codes)
 }
 
