@@ -205,7 +205,7 @@ func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qS
 		scoreInt4VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
 		return
 	}
-	scoreInt4SIMD(s, &q.words[0], k, scales, rows, qStride, b)
+	scoreInt4SIMD(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
 }
 
 // accumulateInt4Step is accumulateInt4 of checked operands, in one call.
@@ -221,8 +221,8 @@ func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, r
 // scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
 //
 //go:noescape
-func scoreInt4SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout)
+func scoreInt4SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
 
 // scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
 //
@@ -254,9 +254,9 @@ func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qS
 	case q.bytes != nil:
 		scoreInt8VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
 	case int8Lanes16(rows):
-		scoreInt8AVX512(s, &q.words[0], k, scales, rows, qStride, b)
+		scoreInt8AVX512(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
 	default:
-		scoreInt8SIMD(s, &q.words[0], k, scales, rows, qStride, b)
+		scoreInt8SIMD(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
 	}
 }
 
@@ -266,6 +266,10 @@ func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, r
 	switch {
 	case w.bytes != nil:
 		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+	case w.magnitudes != nil && int8Lanes16(rows):
+		multiplyInt8AVX512(o, &w.magnitudes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+	case w.magnitudes != nil:
+		multiplyInt8SIMD(o, &w.magnitudes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
 	case tuned.DotProduct && int8Lanes16(rows):
 		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case int8Lanes16(rows):
@@ -278,14 +282,14 @@ func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, r
 // scoreInt8SIMD makes scores of integers. It works like scoreInt8Generic.
 //
 //go:noescape
-func scoreInt8SIMD(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout)
+func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
 
 // scoreInt8AVX512 is scoreInt8SIMD with 16 lanes.
 //
 //go:noescape
-func scoreInt8AVX512(s *float32, q *int16, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout)
+func scoreInt8AVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout)
 
 // scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
 //
@@ -311,8 +315,20 @@ func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout)
 
-// multiplyInt8VNNIAVX512 is accumulateInt8VNNIAVX512 of rows of bytes, without alpha. starts and f
-// have the same stride.
+// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, without alpha. starts and f have the
+// same stride.
+//
+//go:noescape
+func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *panelLayout)
+
+// multiplyInt8AVX512 is multiplyInt8SIMD with 16 lanes.
+//
+//go:noescape
+func multiplyInt8AVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *panelLayout)
+
+// multiplyInt8VNNIAVX512 is multiplyInt8AVX512 of rows of bytes.
 //
 //go:noescape
 func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
@@ -402,6 +418,11 @@ func quantizeGroupsSIMD(dst *int8, scales, x *float32, rows, n, cols, xStride in
 //
 //go:noescape
 func quantizeGroupsAVX512(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)
+
+// magnitudesSIMD works like magnitudesGeneric, for multiples of 32 elements.
+//
+//go:noescape
+func magnitudesSIMD(dst, src *int8, n int) (start int32)
 
 // interleaveSIMD works like interleaveGeneric, for multiples of 16 columns and 4 rows.
 //

@@ -183,4 +183,6 @@ func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride in
 
 func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(noIntegers) }
 
+func magnitudesSIMD(dst, src *int8, n int) (start int32) { panic(noIntegers) }
+
 func interleaveSIMD(dst, src *byte, cols, n int) { panic(noIntegers) }

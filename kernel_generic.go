@@ -8,7 +8,8 @@ import (
 
 // This file is the specification of the numeric contract: every assembly
 // kernel returns the bits that these loops return. Each rounding is explicit,
-// as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation.
+// as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation. A chain is FMA
+// after FMA, each adding to the one before; f32.Chains goes on with eight of them side by side.
 //
 // One block of keys goes through the kernels in this order: packKeys and packValues,
 // unless rows are read in place; score; softcap, addBias and alibi as the options want; softmax, or
@@ -50,12 +51,10 @@ func packValuesGeneric(dst, v []float32, stride, n, d int) {
 // x]·k[(j/panel*d + x)*panel + j%panel], a chain of FMAs from 0 in ascending x.
 func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	for r := range rows {
-		for j := range panels * panel {
-			var sum float32
-			for x := range d {
-				sum = f32.FMA(q[r*d+x], k[(j/panel*d+x)*panel+j%panel], sum)
-			}
-			s[r*Block+j] = sum
+		for j := 0; j < panels*panel; j += f32.Lanes {
+			sum := (*[f32.Lanes]float32)(s[r*Block+j:])
+			*sum = [f32.Lanes]float32{}
+			f32.Chains(sum, q[r*d:][:d], k[j/panel*d*panel+j%panel:], panel)
 		}
 	}
 }
@@ -90,11 +89,30 @@ func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int, c float32)
 // scoreRows is score on n keys in place, in rows that are stride apart. Few queries
 // do not make packing worth while.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
+	var part [Block * f32.Lanes]float32 // of some keys, side by side
+	whole := n / f32.Lanes * f32.Lanes
+	for j := 0; j < whole; j += f32.Lanes {
+		for x := 0; x < d; x += Block {
+			dims := min(Block, d-x)
+			for i := range f32.Lanes {
+				for y, e := range k[(j+i)*stride+x:][:dims] {
+					part[y*f32.Lanes+i] = e
+				}
+			}
+			for r := range rows {
+				sum := (*[f32.Lanes]float32)(s[r*Block+j:])
+				if x == 0 {
+					*sum = [f32.Lanes]float32{}
+				}
+				f32.Chains(sum, q[r*d+x:][:dims], part[:], f32.Lanes)
+			}
+		}
+	}
 	for r := range rows {
-		for j := range n {
+		for j := whole; j < n; j++ {
 			var sum float32
-			for x := range d {
-				sum = f32.FMA(q[r*d+x], k[j*stride+x], sum)
+			for x, e := range k[j*stride:][:d] {
+				sum = f32.FMA(q[r*d+x], e, sum)
 			}
 			s[r*Block+j] = sum
 		}
@@ -180,16 +198,35 @@ func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *
 // it begins with what is there: that is a matrix product.
 func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
 	for r := range rows {
-		for c := range b.cols {
-			e := &o[r*oStride+c]
-			switch {
-			case b.overwrite:
-				*e = 0
-			case alpha != nil:
-				*e *= alpha[r]
-			}
-			for j := range b.keys {
-				*e = f32.FMA(p[r*pStride+j], v[c/panel*b.panelStride+j*b.stride+c%panel], *e)
+		row := o[r*oStride:][:b.cols]
+		beginOutputs(row, alpha, r, b.overwrite)
+		addValues(row, p[r*pStride:][:b.keys], v, b.stride, b.panelStride)
+	}
+}
+
+// beginOutputs makes outputs of row r what the values of a block are added to.
+func beginOutputs(o, alpha []float32, r int, overwrite bool) {
+	switch {
+	case overwrite:
+		clear(o)
+	case alpha != nil:
+		for c := range o {
+			o[c] *= alpha[r]
+		}
+	}
+}
+
+// addValues is o_c = FMA(p_j, v_jc, o_c) for ascending j. Where values are, panelLayout says.
+func addValues(o, p, v []float32, stride, panelStride int) {
+	for c := 0; c < len(o); c += f32.Lanes {
+		from := v[c/panel*panelStride+c%panel:]
+		if c+f32.Lanes <= len(o) {
+			f32.Chains((*[f32.Lanes]float32)(o[c:]), p, from, stride)
+			continue
+		}
+		for i := range o[c:] {
+			for j, e := range p {
+				o[c+i] = f32.FMA(e, from[j*stride+i], o[c+i])
 			}
 		}
 	}
@@ -198,20 +235,24 @@ func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *
 // accumulateMasked is accumulate where a weight with its sign bit set marks a
 // key that the row does not see: its value is taken as 0, whatever it is.
 func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+	var zeros [panel]float32
 	for r := range rows {
-		for c := range b.cols {
-			e := &o[r*oStride+c]
-			*e *= alpha[r]
-			if b.overwrite {
-				*e = 0
+		row, weights := o[r*oStride:][:b.cols], p[r*pStride:][:b.keys]
+		beginOutputs(row, alpha, r, b.overwrite)
+		for j := 0; j < b.keys; {
+			seen := j
+			for seen < b.keys && math.Float32bits(weights[seen])&negZero == 0 {
+				seen++
 			}
-			for j := range b.keys {
-				w, x := p[r*pStride+j], float32(0)
-				if math.Float32bits(w)&negZero == 0 {
-					x = v[c/panel*b.panelStride+j*b.stride+c%panel]
-				}
-				*e = f32.FMA(w, x, *e)
+			switch {
+			case j < seen:
+				addValues(row, weights[j:seen], v[j*b.stride:], b.stride, b.panelStride)
+				j = seen
+				continue
+			case weights[j]-weights[j] != 0: // NaN or infinite, else nothing changes
+				addValues(row, weights[j:j+1], zeros[:], 0, 0)
 			}
+			j++
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -150,40 +149,16 @@ func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 	}
 }
 
-// levelProduct is integerProduct of codes.
-func levelProduct(row []int16, v []byte, c int, b *panelLayout) int32 {
-	var sum int32
-	for k := range b.keys {
-		e := row[k/4*4+[4]int{0, 2, 1, 3}[k%4]]
-		sum += int32(e) * int32(levels[codeAt(v, placeOf(I4, b, k, c))])
-	}
-	return sum
-}
-
 // scoreInt4Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
 func scoreInt4Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
 	b *panelLayout) {
-	d := roundUp(b.keys, 4)
-	for r := range rows {
-		for j := range b.cols {
-			s[r*Block+j] = float32(float32(levelProduct(q[r*d:], k, j, b)) * scales[j])
-		}
-	}
+	scoreIntegers(I4, s, q, k, scales, rows, b)
 }
 
-// accumulateInt4Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
-// of o_rc·alpha_r if b.overwrite.
+// accumulateInt4Generic is accumulateInt8Generic of values that are codes.
 func accumulateInt4Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
-	for r := range rows {
-		for c := range b.cols {
-			e := &o[r*oStride+c]
-			if *e *= alpha[r]; b.overwrite {
-				*e = 0
-			}
-			*e = f32.FMA(float32(levelProduct(w[r*wStride:], v, c, b)), f[r*fStride], *e)
-		}
-	}
+	accumulateIntegers(I4, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // levelLayout says where the levels of rows of vectors of 64 bytes go, in bytes.

@@ -81,7 +81,7 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
 // o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w are
-// 0 to 32767, or have 8 bits; with bytes alpha is nil.
+// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil.
 func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
@@ -110,6 +110,31 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 				fStride, &part)
 		}
 	}
+}
+
+// magnitudes makes groups of four magnitudes and signs of a row, see integerRows, and returns what
+// sums begin with. What completes the last four elements is 0.
+func magnitudes(dst, row []int8) (start int32) {
+	operand.Writes(dst, 2*roundUp(len(row), 4))
+	operand.Reads(row, len(row))
+	const vector = 32
+	if whole := len(row) / vector * vector; whole > 0 && tuned.ISA.Integers() {
+		start = magnitudesSIMD(&dst[0], &row[0], whole)
+		dst, row = dst[2*whole:], row[whole:]
+	}
+	return start + magnitudesGeneric(dst, row)
+}
+
+func magnitudesGeneric(dst, row []int8) (start int32) {
+	clear(dst)
+	for i, e := range row {
+		group := dst[i/4*8:][:8]
+		if group[i%4] = e; e < 0 {
+			group[i%4], group[4+i%4] = -e, -1
+			start -= int32(e)
+		}
+	}
+	return start
 }
 
 // quantizeToken is dst = rint(x/scale), and returns the scale: NaN if some element is not finite.

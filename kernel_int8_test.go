@@ -21,6 +21,7 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
 	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
 		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
+	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { c.magnitudes(n[0]) }},
 	{"copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.copyRows(n[0], n[1]) }},
 	{"interleave", []dim{{"rows", 4, 32, Block, 4}, {"cols", panel, 9 * panel, 20 * panel, panel}},
@@ -60,13 +61,21 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 		x, y := place(c.Rand, &c.arena.floats, &c.arena.used[0], (bytes+3)/4)
 		return bytesIn(x), bytesIn(y)
 	}
-	words, readWords := at(2 * size)
-	bytes, readBytes := at(size)
-	starts, readStarts := at(4 * groups)
-	write := integerRows{elements[int16](words)[:size], elements[int8](bytes)[:size],
-		elements[int32](starts)[:groups]}
-	if dot := tuned.DotProduct && rows >= tuned.MinInt8Rows16; !dot {
-		write.bytes = nil
+	var write integerRows
+	switch write.fit(1, 1, rows); {
+	case write.words != nil:
+		x, y := at(2 * size)
+		write.words, got.words = elements[int16](x)[:size], elements[int16](y)[:size]
+	case write.magnitudes != nil:
+		x, y := at(2 * size)
+		write.magnitudes, got.magnitudes = elements[int8](x)[:2*size], elements[int8](y)[:2*size]
+	default:
+		x, y := at(size)
+		write.bytes, got.bytes = elements[int8](x)[:size], elements[int8](y)[:size]
+	}
+	if write.starts != nil {
+		x, y := at(4 * groups)
+		write.starts, got.starts = elements[int32](x)[:groups], elements[int32](y)[:groups]
 	}
 	row := make([]int8, n)
 	want = make([]int16, size)
@@ -77,11 +86,7 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 		write.put(r*stride, r*groupStride, row)
 		inGroupOrder(want[r*stride:][:roundUp(n, 4)], row)
 	}
-	if write.bytes != nil {
-		return integerRows{bytes: elements[int8](readBytes)[:size],
-			starts: elements[int32](readStarts)[:groups]}, want
-	}
-	return integerRows{words: elements[int16](readWords)[:size]}, want
+	return got, want
 }
 
 func (c *trial) scoreInt8(rows, d, n int) {
@@ -97,6 +102,10 @@ func (c *trial) scoreInt8(rows, d, n int) {
 
 func (c *trial) accumulateInt8(rows, keys, cols int) {
 	c.anyIntegers()
+	of := c.IntN(3)
+	if of != 0 {
+		keys = min(keys, Block)
+	}
 	b, elements := c.anyTypedLayout(I8, keys, cols)
 	v := c.typedInput(I8, elements)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
@@ -104,7 +113,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
 	w := integerRows{words: words}
 	var alpha []float32
-	switch c.IntN(3) {
+	switch of {
 	case 0:
 		w, words = c.bytes(rows, wStride, fStride, keys)
 	case 1:
@@ -244,6 +253,13 @@ func limitsOfRounding(x []float32, top float32) {
 	}
 }
 
+func (c *trial) magnitudes(n int) {
+	row := elements[int8](c.typedInput(I8, n))
+	dst, want := c.outputOf(roundUp(n, 4)/2, normal)
+	got := magnitudes(elements[int8](bytesIn(dst)), row)
+	c.equal("start", got, magnitudesGeneric(elements[int8](bytesIn(want)), row))
+}
+
 func (c *trial) copyRows(rows, n int) {
 	stride := n + c.IntN(9)
 	x := c.input((rows-1)*stride + n)
@@ -291,5 +307,6 @@ func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
 func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
 func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
 func FuzzQuantizeGroups(f *testing.F) { fuzzKernel(f, "quantizeGroups") }
+func FuzzMagnitudes(f *testing.F)     { fuzzKernel(f, "magnitudes") }
 func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
 func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }

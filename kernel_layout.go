@@ -111,28 +111,40 @@ type integerRows struct {
 	// row, or of each group of it that has a sum.
 	bytes  []int8
 	starts []int32
+
+	// In the place of both, where one instruction multiplies bytes without sign by bytes with one: of
+	// each four elements their magnitudes, then −1 where one is negative and else 0. Sums begin with
+	// starts, here the sum of the magnitudes of negative elements: see addSigned in gen.
+	magnitudes []int8
 }
 
 // fit makes the memory large enough, for at least that number of rows a call.
 func (x *integerRows) fit(elements, groups, rows int) {
-	if tuned.DotProduct && rows >= tuned.MinInt8Rows16 {
-		x.bytes, x.starts = grow(x.bytes, elements), grow(x.starts, groups)
-		return
+	was := *x
+	*x = integerRows{} // what there is means that kernels take it
+	switch {
+	case tuned.DotProduct && rows >= tuned.MinInt8Rows16:
+		x.bytes, x.starts = grow(was.bytes, elements), grow(was.starts, groups)
+	case tuned.ISA.Integers():
+		x.magnitudes, x.starts = grow(was.magnitudes, 2*elements), grow(was.starts, groups)
+	default:
+		x.words = grow(was.words, elements)
 	}
-	x.words, x.bytes = grow(x.words, elements), nil // bytes mean that kernels take them
 }
 
 // put makes a row, or the group of one with that number, the elements from one on. What completes
 // the last four is 0.
 func (x *integerRows) put(at, group int, row []int8) {
-	n := roundUp(len(row), 4)
-	if x.bytes == nil {
+	switch n := roundUp(len(row), 4); {
+	case x.words != nil:
 		inGroupOrder(x.words[at:][:n], row)
-		return
+	case x.magnitudes != nil:
+		x.starts[group] = magnitudes(x.magnitudes[2*at:][:2*n], row)
+	default:
+		to := x.bytes[at:][:n]
+		clear(to[copy(to, row):])
+		x.starts[group] = startOf(row)
 	}
-	to := x.bytes[at:][:n]
-	clear(to[copy(to, row):])
-	x.starts[group] = startOf(row)
 }
 
 // startOf is −128 times the sum of a row.
@@ -146,20 +158,27 @@ func startOf(row []int8) int32 {
 
 // from is the rows from an element and a group on.
 func (x *integerRows) from(at, group int) integerRows {
-	if x.bytes != nil {
-		return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
+	switch {
+	case x.words != nil:
+		return integerRows{words: x.words[at:]}
+	case x.magnitudes != nil:
+		return integerRows{magnitudes: x.magnitudes[2*at:], starts: x.starts[group:]}
 	}
-	return integerRows{words: x.words[at:]}
+	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
 }
 
 // reads: rows and their groups.
 func (x *integerRows) reads(rows, stride, groupStride, n int) {
-	if x.bytes != nil {
-		operand.ReadsRows(x.bytes, rows, stride, n)
-		operand.ReadsRows(x.starts, rows, groupStride, 1)
+	if x.words != nil {
+		operand.ReadsRows(x.words, rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.words, rows, stride, n)
+	operand.ReadsRows(x.starts, rows, groupStride, 1)
+	if x.magnitudes != nil {
+		operand.ReadsRows(x.magnitudes, rows, 2*stride, 2*n)
+	} else {
+		operand.ReadsRows(x.bytes, rows, stride, n)
+	}
 }
 
 // inGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,

@@ -12938,7 +12938,7 @@ TEXT ·transposeGroupsSIMD(SB), NOSPLIT, $0-32
 	MOVQ stride+16(FP), DX
 	MOVQ groups+24(FP), BX
 	LEAQ (DX)(DX*2), SI
-	VBROADCASTI128 transposedBytes<>+0(SB), Y0
+	VMOVDQU transposedBytes<>+0(SB), Y0
 	SUBQ $0x02, BX
 	JL last
 
@@ -12985,4 +12985,16 @@ DATA transposedBytes<>+0(SB)/4, $0x0c080400
 DATA transposedBytes<>+4(SB)/4, $0x0d090501
 DATA transposedBytes<>+8(SB)/4, $0x0e0a0602
 DATA transposedBytes<>+12(SB)/4, $0x0f0b0703
-GLOBL transposedBytes<>(SB), RODATA|NOPTR, $16
+DATA transposedBytes<>+16(SB)/4, $0x0c080400
+DATA transposedBytes<>+20(SB)/4, $0x0d090501
+DATA transposedBytes<>+24(SB)/4, $0x0e0a0602
+DATA transposedBytes<>+28(SB)/4, $0x0f0b0703
+DATA transposedBytes<>+32(SB)/4, $0x0c080400
+DATA transposedBytes<>+36(SB)/4, $0x0d090501
+DATA transposedBytes<>+40(SB)/4, $0x0e0a0602
+DATA transposedBytes<>+44(SB)/4, $0x0f0b0703
+DATA transposedBytes<>+48(SB)/4, $0x0c080400
+DATA transposedBytes<>+52(SB)/4, $0x0d090501
+DATA transposedBytes<>+56(SB)/4, $0x0e0a0602
+DATA transposedBytes<>+60(SB)/4, $0x0f0b0703
+GLOBL transposedBytes<>(SB), RODATA|NOPTR, $64

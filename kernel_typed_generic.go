@@ -39,16 +39,16 @@ func placeOf(t Format, b *panelLayout, k, c int) int {
 func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
 	pStride int, b *panelLayout) {
 	for r := range rows {
-		for c := range b.cols {
-			e := &o[r*oStride+c]
-			switch {
-			case b.overwrite:
-				*e = 0
-			case alpha != nil:
-				*e *= alpha[r]
-			}
-			for j := range b.keys {
-				*e = f32.FMA(p[r*pStride+j], elementOf(t, v, placeOf(t, b, j, c)), *e)
+		beginOutputs(o[r*oStride:][:b.cols], alpha, r, b.overwrite)
+	}
+	var wide [Block * panel]float32 // some steps of a panel
+	for c := 0; c < b.cols; c += panel {
+		for k := 0; k < b.keys; k += Block {
+			steps := min(Block, b.keys-k)
+			widenGeneric(t, wide[:], v[placeOf(t, b, k, c)*formats[t].bits/8:], steps, b.stride)
+			for r := range rows {
+				row := o[r*oStride+c:][:min(panel, b.cols-c)]
+				addValues(row, p[r*pStride+k:][:steps], wide[:], panel, 0)
 			}
 		}
 	}
@@ -57,8 +57,28 @@ func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32,
 func widenGeneric(t Format, dst []float32, v []byte, steps, stride int) {
 	b := panelLayout{stride: stride}
 	for k := range steps {
-		for c := range panel {
-			dst[k*panel+c] = elementOf(t, v, placeOf(t, &b, k, c))
+		to, at := dst[k*panel:][:panel], placeOf(t, &b, k, 0)
+		switch t {
+		case F16:
+			for c := range to {
+				to[c] = f32.FromF16(binary.NativeEndian.Uint16(v[2*(at+c):]))
+			}
+		case BF16:
+			for c := range to {
+				to[c] = f32.FromBF16(binary.NativeEndian.Uint16(v[2*(at+c):]))
+			}
+		case I8:
+			for c := range to {
+				to[c] = float32(int8(v[at+4*c]))
+			}
+		case I4:
+			for c := range to {
+				to[c] = float32(levels[codeAt(v, at+8*c)])
+			}
+		default:
+			for c := range to {
+				to[c] = elementOf(t, v, at+c)
+			}
 		}
 	}
 }
@@ -121,24 +141,47 @@ func rotateGeneric(x []float32, rows, stride, n, block int) {
 
 // This file is the specification of the kernels in integers.
 
-// integerProduct is the exact sum of products of a row in the order of inGroupOrder with column c
-// of b.keys steps of integers in groups of four.
-func integerProduct(row []int16, v []byte, c int, b *panelLayout) int32 {
-	var sum int32
-	for k := range b.keys {
-		e := row[k/4*4+[4]int{0, 2, 1, 3}[k%4]]
-		sum += int32(e) * int32(int8(v[placeOf(I8, b, k, c)]))
+// integerSums is the exact sums of products of a row in the order of inGroupOrder with the columns
+// of a panel: b.keys steps of integers, or of codes of them, in groups of four.
+func integerSums(t Format, row []int16, v []byte, b *panelLayout) (sums [panel]int32) {
+	var unpacked [4 * panel]byte
+	for k := 0; k < b.keys; k += 4 {
+		var group []byte
+		if t == I4 {
+			group = unpacked[:]
+			for i, codes := range v[k/8*b.stride:][:4*panel] {
+				group[i] = byte(levels[codes>>(k%8)&15])
+			}
+		} else {
+			group = v[k/4*b.stride:][:4*panel]
+		}
+		w := row[k:][:4]
+		e0, e2, e1, e3 := int32(w[0]), int32(w[1]), int32(w[2]), int32(w[3])
+		for c := range sums {
+			x := group[4*c:][:4]
+			sums[c] += e0*int32(int8(x[0])) + e1*int32(int8(x[1])) +
+				e2*int32(int8(x[2])) + e3*int32(int8(x[3]))
+		}
 	}
-	return sum
+	return sums
 }
 
 // scoreInt8Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
 func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
 	b *panelLayout) {
+	scoreIntegers(I8, s, q, k, scales, rows, b)
+}
+
+// scoreIntegers is scoreInt8Generic of keys in I8 or I4.
+func scoreIntegers(t Format, s []float32, q []int16, k []byte, scales []float32, rows int,
+	b *panelLayout) {
 	d := roundUp(b.keys, 4)
 	for r := range rows {
-		for j := range b.cols {
-			s[r*Block+j] = float32(float32(integerProduct(q[r*d:], k, j, b)) * scales[j])
+		for j := 0; j < b.cols; j += panel {
+			sums := integerSums(t, q[r*d:], k[j/panel*b.panelStride:], b)
+			for i := range min(panel, b.cols-j) {
+				s[r*Block+j+i] = float32(float32(sums[i]) * scales[j+i])
+			}
 		}
 	}
 }
@@ -208,16 +251,20 @@ func largestProduct(x []float32) (top float32) {
 // of o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil.
 func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
+	accumulateIntegers(I8, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+// accumulateIntegers is accumulateInt8Generic of values in I8 or I4.
+func accumulateIntegers(t Format, o []float32, w []int16, v []byte, alpha, f []float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
 	for r := range rows {
-		for c := range b.cols {
-			e := &o[r*oStride+c]
-			switch {
-			case b.overwrite:
-				*e = 0
-			case alpha != nil:
-				*e *= alpha[r]
+		row := o[r*oStride:][:b.cols]
+		beginOutputs(row, alpha, r, b.overwrite)
+		for c := 0; c < b.cols; c += panel {
+			sums := integerSums(t, w[r*wStride:], v[c/panel*b.panelStride:], b)
+			for i := range min(panel, b.cols-c) {
+				row[c+i] = f32.FMA(float32(sums[i]), f[r*fStride], row[c+i])
 			}
-			*e = f32.FMA(float32(integerProduct(w[r*wStride:], v, c, b)), f[r*fStride], *e)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
-	direct := p.full && p.valueKind == kindPanels
+	direct := p.full && p.valueKind == kindPanels && (s.blocks > 1 || s.hi == Block)
 	var t fullTile
 	if direct {
 		t = w.fullTileOf(p, q, m, l, o, c.rows, c.rows)

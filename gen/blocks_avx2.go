@@ -11,8 +11,7 @@ import (
 // fit in 16 bits: of integers to 15 those of all eight groups, to 31 of four, to 63 of two. Then
 // VPMADDWD adds pairs and multiplies by their scale.
 //
-// Bytes with sign, b, are multiplied by |a|, and where a is negative by their complement, −b − 1:
-// what is missing then is the sum of |a| over a below 0, with which sums begin.
+// Bytes with sign are multiplied by |a|, see addSigned.
 
 // blockSums8 is a kernel: what sums of products become, and how many groups of four inputs make
 // words, 1 for bytes with sign. To bytes of plain sums 128 >> shift was added.
@@ -123,7 +122,7 @@ func (t *blockTile8) factor(w reg.Register, part, v int) Mem {
 	case halvesSums:
 		return t.scales(w, 1+part/2, v)
 	}
-	return u32(0x00010001)
+	return u32(wordOnes)
 }
 
 // unsigned makes the sums of products by bytes without sign.
@@ -179,7 +178,7 @@ func (t *blockTile8) signed(w reg.Register) {
 	free := t.free()
 	weights, abs, below, product, zero, ones := free[:2], free[2], free[3], free[4], free[5], free[6]
 	VPXOR(zero, zero, zero)
-	VPBROADCASTD(u32(0x00010001), ones)
+	VPBROADCASTD(u32(wordOnes), ones)
 	for i := range t.rows {
 		VPBROADCASTD(avx512Row(i, aStride, blockRowBelow), t.acc(i, 0))
 		VMOVDQA(t.acc(i, 0), t.acc(i, 1))
@@ -193,10 +192,7 @@ func (t *blockTile8) signed(w reg.Register) {
 			VPCMPGTB(abs, zero, below)
 			VPABSB(abs, abs)
 			for v, x := range weights {
-				VPXOR(below, x, product)
-				VPMADDUBSW(product, abs, product)
-				VPMADDWD(ones, product, product)
-				VPADDD(product, t.acc(i, v), t.acc(i, v))
+				addSigned(VPXOR, x, abs, below, ones, product, t.acc(i, v))
 			}
 		}
 	}

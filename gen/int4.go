@@ -60,7 +60,7 @@ func (p *int8Program) lastRegister() reg.VecPhysical {
 // load loads the levels, with 128 added where they meet rows of bytes.
 func (c *int4Codes) load(p *int8Program) {
 	name, of := "int4Levels", int4Levels
-	if p.bytes {
+	if p.form == byteForm {
 		name, of = "int4Unsigned", nil
 		for _, e := range int4Levels {
 			of = append(of, e^0x80808080)

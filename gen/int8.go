@@ -2,25 +2,22 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
-	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The micro-kernel in integers: sum[r][x] = Σ_k a[r][k]·b[k][x], a of 16 bits and b of 8 bits in
-// groups of four steps, which lie together. The bytes 0 and 2 of a group become one pair of 16 bits
-// by shifts, the bytes 1 and 3 another, and rows are in that order (inGroupOrder); so each
-// multiplication adds the products of two steps. Sums are exact, so there is no order to keep.
-//
-// With VNNI rows of 8 bits meet bytes without sign, four steps at once: 128 is added to each byte
-// of b, and sums begin with −128·Σ_k a[r][k].
+// The micro-kernel in integers: sum[r][x] = Σ_k a[r][k]·b[k][x], b of 8 bits in groups of four
+// steps, which lie together. Sums are exact, so there is no order to keep. int8_steps.go says how a
+// group is multiplied.
 
 // int8Kernels emits everything in integers.
 func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
-	int8Kernel("accumulateInt8SIMD", int8AVX2, accumulateInt8)
+	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
 	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
+	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
+	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
 	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNI, multiplyInt8)
@@ -28,6 +25,7 @@ func int8Kernels() {
 	quantizeRowsKernel("quantizeRowsAVX512", true)
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
 	quantizeGroupsKernel("quantizeGroupsAVX512", true)
+	magnitudesKernel()
 	interleaveKernel()
 	copyRowsKernel()
 	softmaxInt8Kernel("softmaxInt8SIMD", false, false)
@@ -51,6 +49,7 @@ type int8Set struct {
 	wide   bool // 16 lanes
 	vnni   bool // multiply and add are one instruction
 	groups []tileGroup
+	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
 
 // Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
@@ -58,6 +57,8 @@ type int8Set struct {
 var (
 	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
 		{1, 4, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
+		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
@@ -76,8 +77,8 @@ var int8InOrder = map[int8Operation]tileGroup{
 type int8Program struct {
 	int8Set
 	operation  int8Operation
-	bytes      bool // rows have 8 bits, and starts
-	vecs, size int  // vectors of a panel, and bytes of one
+	form       int8Form
+	vecs, size int // vectors of a panel, and bytes of one
 	regs       []reg.VecPhysical
 	n          int // panels of the tile at hand
 	codes      *int4Codes
@@ -89,7 +90,9 @@ type int8Program struct {
 	outputs                   beginning
 	// of the first row and of the tile's; in scores f are the keys' scales
 	f, fAt, starts, startsAt Mem
-	request                  Mem // the next address that few rows prefetch, or 0
+	request                  Mem  // the next address that few rows prefetch, or 0
+	words                    Mem  // of a panel that is widened
+	widened                  bool // tiles at hand read these
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -103,7 +106,14 @@ func int8Kernel(name string, set int8Set, operation int8Operation) {
 
 func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 	p := &int8Program{int8Set: set, operation: operation, vecs: panel / lanes, size: vector, regs: ymm}
-	p.bytes = operation == multiplyInt8 || set.vnni && operation == scoreInt8
+	switch {
+	case operation == accumulateInt8:
+		p.form = wordForm
+	case set.vnni:
+		p.form = byteForm
+	default:
+		p.form = magnitudeForm
+	}
 	if set.wide {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
@@ -111,7 +121,12 @@ func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 }
 
 func (p *int8Program) kernel(name string) {
-	TEXT(name, noSplit, p.signature())
+	if p.widens {
+		TEXT(name, growsStack, p.signature())
+		p.words = AllocLocal(widenedBytes + vector)
+	} else {
+		TEXT(name, noSplit, p.signature())
+	}
 	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
 		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
 		&p.request)...)
@@ -142,11 +157,9 @@ func (p *int8Program) signature() string {
 	case p.operation == accumulateInt8:
 		return "func(o *float32, w *int16, v *byte, alpha, f " +
 			"*float32, rows, oStride, wStride, fStride int, b *uintptr)"
-	case p.bytes:
-		return "func(s *float32, q *int8, starts *int32, k *byte, " +
-			"scales *float32, rows, qStride int, b *uintptr)"
 	}
-	return "func(s *float32, q *int16, k *byte, scales *float32, rows, qStride int, b *uintptr)"
+	return "func(s *float32, q *int8, starts *int32, k *byte, " +
+		"scales *float32, rows, qStride int, b *uintptr)"
 }
 
 // arguments loads all that tiles need into stack slots, and strides of b into registers.
@@ -159,9 +172,10 @@ func (p *int8Program) arguments() {
 	for i, slot := range []Mem{p.c, p.a, p.b, p.aStride, p.f} {
 		spill(names[i], slot)
 	}
-	if p.bytes {
+	if p.form != wordForm {
 		spill("starts", p.starts)
-	} else {
+	}
+	if p.form != byteForm {
 		SHLQ(Imm(1), p.aStride)
 	}
 	spill("rows", p.rows)
@@ -197,7 +211,7 @@ func (p *int8Program) arguments() {
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
 func (p *int8Program) group(g tileGroup) {
-	p.n = g.panels
+	p.n, p.widened = g.panels, p.widens && g.upTo == manyRows
 	name := unique("panels")
 	next, tiles, end := name+"Next", name+"Tiles", name+"End"
 	if g.upTo < manyRows {
@@ -207,6 +221,9 @@ func (p *int8Program) group(g tileGroup) {
 	Label(name)
 	CMPQ(p.panels, imm(g.panels))
 	JL(LabelRef(end))
+	if p.widened {
+		p.widen()
+	}
 	move(p.c, p.cRow)
 	MOVQ(p.a, aPtr)
 	move(p.rows, p.rest)
@@ -216,7 +233,7 @@ func (p *int8Program) group(g tileGroup) {
 	if p.operation != scoreInt8 {
 		move(p.f, p.fAt)
 	}
-	if p.bytes {
+	if p.form != wordForm {
 		move(p.starts, p.startsAt)
 	}
 	Label(tiles)
@@ -251,7 +268,11 @@ func (p *int8Program) group(g tileGroup) {
 // tileOperands points at what any tile of a group begins with.
 func (p *int8Program) tileOperands(g tileGroup) {
 	MOVQ(p.aStride, aStride)
-	MOVQ(p.b, b0)
+	if p.widened {
+		align(p.words, b0)
+	} else {
+		MOVQ(p.b, b0)
+	}
 	if p.n >= 4 {
 		LEAQ(Mem{Base: b0, Index: avx512PanelStride, Scale: 1}, avx512Temp)
 	}
@@ -261,7 +282,7 @@ func (p *int8Program) tileOperands(g tileGroup) {
 	if g.prefetches > 0 {
 		p.startPrefetching(g)
 	}
-	if p.bytes {
+	if p.form != wordForm {
 		MOVQ(p.startsAt, a0)
 		MOVQ(p.fStride, count)
 	}
@@ -298,7 +319,11 @@ func (p *int8Program) tile(r int) {
 
 // nextGroups moves on by what lies together of b, and by some groups of the rows.
 func (p *int8Program) nextGroups(r, groups int) {
-	ADDQ(bStride, b0)
+	if p.widened {
+		ADDQ(imm(2*panelGroup), b0)
+	} else {
+		ADDQ(bStride, b0)
+	}
 	if p.n >= 4 {
 		ADDQ(bStride, avx512Temp)
 	}
@@ -325,7 +350,7 @@ func (p *int8Program) startPrefetching(g tileGroup) {
 
 // groupBytes is how much of a row meets a group of four steps.
 func (p *int8Program) groupBytes() int {
-	if p.bytes {
+	if p.form == byteForm {
 		return 4
 	}
 	return 8
@@ -333,7 +358,7 @@ func (p *int8Program) groupBytes() int {
 
 // begin sets sums to what they begin with.
 func (p *int8Program) begin(r int) {
-	if !p.bytes {
+	if p.form == wordForm {
 		for i := range r * p.n * p.vecs {
 			p.zero(p.regs[i])
 		}
@@ -346,122 +371,15 @@ func (p *int8Program) begin(r int) {
 			ADDQ(count, a0)
 		}
 		for _, v := range row[1:] {
-			VMOVDQA32(row[0], v)
+			p.load(row[0], v)
 		}
 	}
-	if p.codes == nil { // whose levels are more by that
-		VPBROADCASTD(u32(0x80808080), p.regs[len(p.regs)-1])
+	switch last := p.regs[len(p.regs)-1]; {
+	case p.form == magnitudeForm:
+		VPBROADCASTD(u32(wordOnes), last)
+	case p.codes == nil: // whose levels are more by that
+		VPBROADCASTD(u32(0x80808080), last)
 	}
-}
-
-func (p *int8Program) zero(v reg.VecPhysical) {
-	if p.wide {
-		VPXORD(v, v, v)
-		return
-	}
-	VPXOR(v, v, v)
-}
-
-// acc is the accumulator of row i, panel x, vector v.
-func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)*p.vecs+v] }
-
-// stepOfBytes multiplies a group of four steps by rows of 8 bits.
-func (p *int8Program) stepOfBytes(r int) {
-	free, sign := p.regs[r*p.n:], p.regs[len(p.regs)-1]
-	for x := range p.n {
-		if p.codes != nil {
-			p.codes.lookUp(p, p.panel(x), free[x])
-		} else {
-			VPXORD(p.panel(x), sign, free[x])
-		}
-	}
-	row := free[p.n]
-	for i := range r {
-		VPBROADCASTD(p.rowAt(i, 0), row)
-		for x := range p.n {
-			vnniAdd("VPDPBUSD", row, free[x], p.regs[i*p.n+x])
-		}
-	}
-}
-
-// step multiplies a group of four steps.
-func (p *int8Program) step(r int) {
-	if p.bytes {
-		p.stepOfBytes(r)
-		return
-	}
-	free := p.regs[r*p.n*p.vecs:]
-	if p.prefetches && len(free) >= 2*r+3 {
-		p.stepByPanels(r, free[:2*r], free[2*r:])
-		return
-	}
-	pairs := free[:2*p.n*p.vecs] // even and odd bytes of each vector
-	row, product := free[len(pairs)], free[len(free)-1]
-	for at := range p.n * p.vecs {
-		p.split(at, pairs[2*at], pairs[2*at+1])
-	}
-	for i := range r {
-		for half := range 2 {
-			VPBROADCASTD(p.rowAt(i, half), row)
-			for at := range p.n * p.vecs {
-				p.multiplyAdd(pairs[2*at+half], row, p.regs[i*p.n*p.vecs+at], product)
-			}
-		}
-	}
-}
-
-// stepByPanels is step for so few rows that they stay in registers while panels come and go.
-func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
-	even, odd, product := free[0], free[1], free[len(free)-1]
-	for i, row := range rows {
-		VPBROADCASTD(p.rowAt(i/2, i%2), row)
-	}
-	for at := range p.n * p.vecs {
-		p.split(at, even, odd)
-		for i, row := range rows {
-			p.multiplyAdd([]reg.VecPhysical{even, odd}[i%2], row, p.regs[i/2*p.n*p.vecs+at], product)
-		}
-	}
-}
-
-// rowAt addresses four bytes of row i that meet the group at hand: of bytes all, of words a half.
-func (p *int8Program) rowAt(i, half int) Mem {
-	at := 4 * half
-	if p.codes != nil && p.codes.upper {
-		at += p.groupBytes()
-	}
-	return avx512Row(i, aStride, at)
-}
-
-// split loads a vector of the panels and makes words of its even bytes and of its odd ones.
-func (p *int8Program) split(at int, even, odd reg.VecPhysical) {
-	switch from := p.panel(at / p.vecs).Offset(at % p.vecs * p.size); {
-	case p.codes != nil:
-		p.codes.lookUp(p, from, odd)
-	case p.wide:
-		VMOVDQU32(from, odd)
-	default:
-		VMOVDQU(from, odd)
-	}
-	VPSLLW(Imm(8), odd, even)
-	VPSRAW(Imm(8), even, even)
-	VPSRAW(Imm(8), odd, odd)
-}
-
-// multiplyAdd adds products of pairs to sum.
-func (p *int8Program) multiplyAdd(pair, row, sum, product reg.VecPhysical) {
-	if p.vnni {
-		vnniAdd("VPDPWSSD", row, pair, sum)
-		return
-	}
-	VPMADDWD(row, pair, product)
-	VPADDD(product, sum, sum)
-}
-
-// vnniAdd emits an instruction of AVX512_VNNI, which avo does not know.
-func vnniAdd(opcode string, a, b, sum Op) {
-	Instruction(&ir.Instruction{Opcode: opcode, Operands: []Op{a, b, sum},
-		Inputs: []Op{a, b, sum}, Outputs: []Op{sum}})
 }
 
 // prefetch requests as many cache lines as a step reads. In order they come faster than panel by
@@ -557,7 +475,7 @@ func (p *int8Program) nextRows(rows reg.Register) {
 	if p.operation == scoreInt8 {
 		by(p.cStride, p.cRow)
 	}
-	if p.bytes {
+	if p.form != wordForm {
 		by(p.fStride, p.startsAt)
 	}
 	if p.operation == accumulateInt8 {

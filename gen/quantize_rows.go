@@ -540,6 +540,36 @@ func foldLanes(op func(ops ...Op), v reg.VecVirtual) {
 	}
 }
 
+// magnitudesKernel makes groups of magnitudeForm of whole vectors of elements.
+func magnitudesKernel() {
+	TEXT("magnitudesSIMD", noSplit, "func(dst, src *int8, n int) (start int32)")
+	dst, src, n := param("dst"), param("src"), param("n")
+	zero, start := YMM(), YMM()
+	VPXOR(zero, zero, zero)
+	VPXOR(start, start, start)
+	Label("vector")
+	x, signs, lower := YMM(), YMM(), YMM()
+	VPERMQ(Imm(0b11011000), Mem{Base: src}, x) // its quarters 0, 2, 1, 3, since halves are unpacked
+	VPCMPGTB(x, zero, signs)
+	VPABSB(x, x)
+	VPUNPCKLDQ(signs, x, lower)
+	VMOVDQU(lower, Mem{Base: dst})
+	VPUNPCKHDQ(signs, x, lower)
+	VMOVDQU(lower, Mem{Base: dst, Disp: vector})
+	VPAND(signs, x, x)
+	VPSADBW(zero, x, x)
+	VPADDD(x, start, start)
+	ADDQ(imm(vector), src)
+	ADDQ(imm(2*vector), dst)
+	SUBQ(imm(vector), n)
+	JNE(LabelRef("vector"))
+	foldLanes(VPADDD, start)
+	sum := GP32()
+	VMOVD(start.AsX(), sum)
+	Store(sum, ReturnIndex(0))
+	finish()
+}
+
 // interleaveKernel brings bytes of four rows together, 16 columns at a time.
 func interleaveKernel() {
 	TEXT("interleaveSIMD", noSplit, "func(dst, src *byte, cols, n int)")

@@ -393,9 +393,13 @@ func (k *softmaxProgram) maskedRow(e *exp2Row, score func(v int) Mem, sum [2]reg
 // aligned is the first address from m on where no vector crosses a cache line.
 func aligned(m Mem) reg.GPVirtual {
 	p := GP64()
+	align(m, p)
+	return p
+}
+
+func align(m Mem, p reg.Register) {
 	LEAQ(m.Offset(vector-1), p)
 	ANDQ(I32(-vector), p)
-	return p
 }
 
 // sums is l = FMA(l, alpha, Σp), 8 rows at a time.

@@ -5,31 +5,51 @@ package f32
 import "math"
 
 // FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd
-// and the hardware instructions VFMADD and FMLA do.
+// and the hardware instructions VFMADD and FMLA do. Neither a nor b is the constant 2, of which
+// compilers make an addition, and they are not both constants.
+func FMA(a, b, c float32) float32 {
+	if fuses {
+		return a*b + float32(c) // the conversion keeps c, if that is a product, from being fused instead
+	}
+	return emulated(a, b, c)
+}
+
+// emulated is FMA by float64.
+func emulated(a, b, c float32) float32 {
+	s, rare := sumInFloat64(float64(a), b, c)
+	if rare < 0 {
+		return emulatedSlowly(a, b, c)
+	}
+	return float32(s)
+}
+
+// sumInFloat64 returns a·b + c in float64, and something negative if that, rounded to float32,
+// might not be FMA.
 //
 // The product of two float32 is exact in float64, so one float64 addition and
 // one conversion nearly do it. The conversion rounds a second time, which
 // matters only where the float64 sum lies halfway between two float32 (its low
-// 29 bits are then 1 followed by zeros) or where the result is subnormal in
-// float32 (its spacing is then wider). Those cases take the slow path.
-func FMA(a, b, c float32) float32 {
-	p := float64(a) * float64(b) // exact: 24 + 24 bits
-	s := float64(p + float64(c))
+// 29 bits are then 1 followed by zeros: exclusive or leaves 0, and 0 − 1 is negative) or where the
+// result is subnormal in float32, whose spacing is then wider: exponents from 1 to 1022 − 126, not
+// that of 0, from which 1 is taken off before. The difference is negative for these.
+func sumInFloat64(a float64, b, c float32) (s float64, rare int64) {
+	s = a*float64(b) + float64(c)
 	bits := math.Float64bits(s)
-	if bits&(1<<29-1) != 1<<28 && bits>>52&0x7ff > 1023-126 {
-		return float32(s)
-	}
-	return fmaSlow(p, float64(c), s)
+	halfway := int64(bits&(1<<29-1) ^ 1<<28 - 1)
+	subnormal := int64((bits<<1-1)>>1 - (1023-126)<<52)
+	return s, halfway | subnormal
 }
 
-// fmaSlow rounds p + c to odd in float64 first: where the sum s is inexact its
+// emulatedSlowly rounds p + c to odd in float64 first: where the sum s is inexact its
 // last bit is made 1, so that the conversion to float32 sees on which side of
 // a halfway point the true sum lies (Boldo and Melquiond, "Emulation of FMA and
 // correctly rounded sums: proved algorithms using rounding to odd", 2008).
-func fmaSlow(p, c, s float64) float32 {
+func emulatedSlowly(a, b, c float32) float32 {
+	p, c64 := float64(a)*float64(b), float64(c)
+	s := float64(p + c64)
 	// Knuth's TwoSum: p + c = s + e exactly. The conversions forbid fusing.
 	t := float64(s - p)
-	e := float64(float64(p-float64(s-t)) + float64(c-t))
+	e := float64(float64(p-float64(s-t)) + float64(c64-t))
 	bits := math.Float64bits(s)
 	if e == 0 || e != e || bits&1 != 0 { // exact, not finite, or odd already
 		return float32(s)

@@ -1,6 +1,7 @@
 // Command tables writes the tables of README.md and docs/performance.md from what attn bench -json
 // has measured, docs/bench-*.json: `go run ./internal/tables` in the repository's root. A comment
-// before each table says what it shows, see mark.go.
+// before each table says what it shows, see mark.go. With -measure NAME it measures this machine
+// first, and writes docs/bench-NAME.json.
 package main
 
 import (
@@ -21,12 +22,23 @@ func main() {
 func command(args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("tables", flag.ContinueOnError)
 	flags.SetOutput(stderr)
+	name := flags.String("measure", "", "measure this machine first, into docs/bench-`NAME`.json")
+	isa := flags.String("isa", "avx512,avx2", "with -measure: the `list` of attn bench -isa; generic "+
+		"code is measured besides, with a few cases")
+	time := flags.String("time", "3s", "with -measure: the `duration` of attn bench -time")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if flags.NArg() > 0 {
 		fmt.Fprintf(stderr, "tables: %q is too much, want no arguments\n", flags.Args())
 		return 2
+	}
+	if *name != "" {
+		bench := func(args ...string) ([]byte, error) { return attnBench(stderr, args...) }
+		if err := measure(".", *name, benchRuns(*isa, *time), bench); err != nil {
+			fmt.Fprintf(stderr, "tables: %v\n", err)
+			return 1
+		}
 	}
 	for _, name := range documents {
 		if err := update(".", name); err != nil {

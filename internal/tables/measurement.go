@@ -9,9 +9,10 @@ import (
 
 // measurement is what the tables need of the output of attn bench -json.
 type measurement struct {
-	CPU     string   `json:"cpu"`
-	Go      string   `json:"go"`
-	Reports []report `json:"reports"`
+	CPU      string   `json:"cpu"`
+	Go       string   `json:"go"`
+	Commands []string `json:"commands"`
+	Reports  []report `json:"reports"`
 }
 
 // report is about one implementation.

@@ -4,9 +4,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,6 +54,76 @@ func TestKeysAreThoseOfTheCommand(t *testing.T) {
 				t.Errorf("attn bench -json has no %s", key)
 			}
 		}
+	}
+}
+
+// A measurement is what several runs print, together, and can be read again.
+func TestMeasure(t *testing.T) {
+	folder := folderWith(t, measured, "")
+	var asked []string
+	bench := func(args ...string) ([]byte, error) {
+		asked = append(asked, strings.Join(args, " "))
+		return []byte(strings.ReplaceAll(measured, "avx2", fmt.Sprintf("isa%d", len(asked)))), nil
+	}
+	if err := measure(folder, "two", benchRuns("avx512,avx2", "5s"), bench); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"-json -time 5s -isa avx512,avx2",
+		"-json -time 5s -threads 1 -isa generic -run " + genericCases}
+	if !slices.Equal(asked, want) {
+		t.Errorf("attn bench was run with %q, want %q", asked, want)
+	}
+	one, err := measurements(folder)("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := measurements(folder)("two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(two.Commands) != 2 || two.CPU != one.CPU || two.Go != one.Go {
+		t.Errorf("two runs of %+v became %+v", one, two)
+	}
+	for _, isa := range []string{"isa1", "isa2"} {
+		of := two.of(isa)
+		if of == nil {
+			t.Fatalf("no report of %s in %+v", isa, two)
+		}
+		if of.Implementation = "avx2"; !reflect.DeepEqual(*of, one.Reports[0]) {
+			t.Errorf("%s: %+v became %+v", isa, one.Reports[0], *of)
+		}
+	}
+}
+
+// Nothing is written where a run fails or prints something else.
+func TestMeasureRefuses(t *testing.T) {
+	folder := folderWith(t, measured, "")
+	failure := errors.New("no such case")
+	for _, c := range []struct {
+		text string
+		err  error
+		want string
+	}{
+		{"", failure, failure.Error()},
+		{"[", nil, "attn bench -x: unexpected end"},
+		{"{}", nil, `cpu is ""`},
+	} {
+		bench := func(...string) ([]byte, error) { return []byte(c.text), c.err }
+		err := measure(folder, "two", [][]string{{"-x"}}, bench)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "docs/bench-two.json")); err == nil {
+			t.Errorf("%q was written", c.text)
+		}
+	}
+	if _, err := attnBench(io.Discard, "-x"); err == nil {
+		t.Error("an unknown flag of attn bench is no error")
+	}
+	t.Chdir(folder)
+	var stderr strings.Builder
+	if status := command([]string{"-measure", "two"}, &stderr); status != 1 {
+		t.Errorf("status %d of a measurement where there is no command: %s", status, stderr.String())
 	}
 }
 

@@ -1,0 +1,11 @@
+//go:build !(arm64 || loong64 || ppc64 || ppc64le || riscv64 || s390x)
+
+package f32
+
+// fuses: on amd64 the compiler fuses from GOAMD64=v3 on, but not where an instruction multiplies
+// by memory; elsewhere never.
+const fuses = false
+
+func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
+	panic("f32: the compiler does not fuse")
+}

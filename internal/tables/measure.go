@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// genericCases are what plain Go is measured with: other cases would take minutes a call.
+const genericCases = "^(prefill_d64|prefill_d64_causal|bert|decode, cache|tiny)$"
+
+// benchRuns are the arguments of attn bench that measure a machine.
+func benchRuns(isa, time string) [][]string {
+	return [][]string{
+		{"-json", "-time", time, "-isa", isa},
+		{"-json", "-time", time, "-threads", "1", "-isa", "generic", "-run", genericCases},
+	}
+}
+
+// attnBench runs the command of this checkout.
+func attnBench(stderr io.Writer, args ...string) ([]byte, error) {
+	var out bytes.Buffer
+	bench := exec.Command("go", append([]string{"run", "./cmd/attn", "bench"}, args...)...)
+	bench.Stdout, bench.Stderr = &out, stderr
+	if err := bench.Run(); err != nil {
+		return nil, fmt.Errorf("attn bench %s: %w", strings.Join(args, " "), err)
+	}
+	return out.Bytes(), nil
+}
+
+// measure writes docs/bench-NAME.json below a folder: of what runs of bench print, what tables need.
+func measure(folder, name string, runs [][]string, bench func(...string) ([]byte, error)) error {
+	var all measurement
+	for _, args := range runs {
+		text, err := bench(args...)
+		if err != nil {
+			return err
+		}
+		var m measurement
+		if err := json.Unmarshal(text, &m); err != nil {
+			return fmt.Errorf("attn bench %s: %w", strings.Join(args, " "), err)
+		}
+		m.Commands, m.Reports = append(all.Commands, m.Commands...), append(all.Reports, m.Reports...)
+		all = m
+	}
+	if err := all.check(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "docs", "bench-"+name+".json"), append(text, '\n'), 0o644)
+}
