@@ -172,7 +172,8 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		}
 		total, step := &w.total, 1
 		if p.unrotate > 1 {
-			rotate(total.o[h.at*p.oStride:], h.rows, p.oStride, p.dv, p.unrotate)
+			o := total.o[h.at*p.oStride:]
+			rotate(o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
 		}
 		if p.group == 1 {
 			step = h.rows // they follow each other in dst, too

@@ -192,34 +192,18 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 // rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a
 // block, a power of two that divides n: for h = 1, 2, 4, …, a and b that are h apart become a + b
 // and a − b; then all are multiplied by 1/√block, rounded once.
-func rotate(x []float32, rows, stride, n, block int) {
-	operand.UpdatesRows(x, rows, stride, n)
-	if rotates(block) && rows > 0 {
-		rotateInto(x, x, rows, n, stride, stride, block)
+// Those of x go to dst, which may be the same.
+func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
+	operand.ReadsRows(x, rows, xStride, n)
+	operand.WritesRows(dst, rows, dstStride, n)
+	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
+		for r := range rows {
+			copy(dst[r*dstStride:][:n], x[r*xStride:])
+		}
+		rotateGeneric(dst, rows, dstStride, n, block)
 		return
 	}
-	rotateGeneric(x, rows, stride, n, block)
-}
-
-// copyRotated brings rows of n elements together and rotates them.
-func copyRotated(dst, x []float32, rows, n, stride, block int) {
-	operand.Writes(dst, rows*n)
-	operand.ReadsRows(x, rows, stride, n)
-	if rotates(block) && rows > 0 {
-		rotateInto(dst, x, rows, n, n, stride, block)
-		return
-	}
-	copyRows(dst, x, rows, n, stride)
-	rotate(dst, rows, n, n, block)
-}
-
-// rotates reports whether there is a kernel of rotation for blocks of a size.
-func rotates(block int) bool { return tuned.ISA.SIMD() && block > 1 && block <= callElements }
-
-// rotateInto is rotate from one place to another by kernels, in bounded calls.
-func rotateInto(dst, x []float32, rows, n, dstStride, xStride, block int) {
-	factor := rotateFactor(block)
-	step := callElements / block * block
+	step, factor := callElements/block*block, rotateFactor(block)
 	together := max(1, step/n)
 	for r := 0; r < rows; r += together {
 		for c := 0; c < n; c += step {
@@ -230,7 +214,7 @@ func rotateInto(dst, x []float32, rows, n, dstStride, xStride, block int) {
 }
 
 // rotateAll rotates rows that follow each other: so do their blocks.
-func rotateAll(x []float32, block int) { rotate(x, 1, len(x), len(x), block) }
+func rotateAll(x []float32, block int) { rotate(x, x, 1, len(x), len(x), len(x), block) }
 
 // readsTyped: the values of a block, panel by panel.
 func readsTyped(t Format, v []byte, b *panelLayout) {

@@ -161,15 +161,15 @@ func elements[T any](x []byte) []T {
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
-		rotate(x, 1, len(x), len(x), s.rotation)
+		rotate(x, x, 1, len(x), len(x), len(x), s.rotation)
 		return
 	}
 	rows := len(x) / s.d
 	if s.rotation > 1 {
-		rotate(x, rows, s.d, s.dv, s.rotation)
+		rotate(x, x, rows, s.dv, s.d, s.d, s.rotation)
 	}
 	if s.rotationRest > 1 {
-		rotate(x[s.dv:], rows, s.d, s.d-s.dv, s.rotationRest)
+		rotate(x[s.dv:], x[s.dv:], rows, s.d-s.dv, s.d, s.d, s.rotationRest)
 	}
 }
 
@@ -298,7 +298,7 @@ func (w *tokenWriter) rotateKeys(s *packedKV, k []float32, stride, m int) ([]flo
 		copyRows(rows, k, m, s.d, stride)
 		s.rotate(rows)
 	} else {
-		copyRotated(rows, k, m, s.d, stride, s.rotation)
+		rotate(rows, k, m, s.d, s.d, stride, s.rotation)
 	}
 	return rows, s.d
 }
@@ -360,7 +360,7 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 	if s.v.format == I4 && s.unrotate > 1 {
 		rows := w.row[:n*s.dv]
 		copyRows(rows, v, n, s.dv, stride)
-		rotate(rows, 1, len(rows), len(rows), s.unrotate)
+		rotate(rows, rows, 1, len(rows), len(rows), len(rows), s.unrotate)
 		v, stride = rows, s.dv
 	}
 	for i := 0; i < n; {
@@ -460,7 +460,7 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 		scaleBy(v, scales[j])
 	}
 	if s.unrotate > 1 {
-		rotate(v, 1, len(v), len(v), s.unrotate)
+		rotate(v, v, 1, len(v), len(v), len(v), s.unrotate)
 	}
 }
 
@@ -474,7 +474,7 @@ func scaleBy(x []float32, scale float32) {
 // rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.
 func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
 	if rotation := p.d & -p.d; p.packed == nil && rotation > 1 && !p.flip {
-		copyRotated(dst, q, rows, p.d, stride, rotation)
+		rotate(dst, q, rows, p.d, p.d, stride, rotation)
 		return
 	}
 	copyRows(dst, q, rows, p.d, stride)
