@@ -39,4 +39,9 @@ func Attend(dst, q, k, v Tensor, opt *Options) error {
 // Implementation names the kernels in use: "avx512", "avx2", "neon" or "generic". It is
 // chosen once, when the program starts; the environment variable ATTN_ISA forces
 // one, and the program panics at its start if that one is not there.
+//
+// "generic" is plain Go. On arm64, loong64, ppc64, ppc64le, riscv64 and s390x its multiply-adds are
+// single instructions, if the compiler that built the program makes one of a·b + c, as Go does; a
+// few numbers tell, when the program starts. Where the compiler does not, and on all other CPUs,
+// they are emulated by float64: the same bits, several times slower.
 func Implementation() string { return tuned.ISA.String() }

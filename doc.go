@@ -97,7 +97,8 @@
 // what the CPU and the operating system support. The environment variable
 // ATTN_ISA=generic, avx2, avx512 or neon forces one, and the program panics at start if
 // it is not available. The build tag purego leaves all assembly out. The
-// generic Go code runs everywhere.
+// generic Go code runs everywhere, with multiply-adds of the CPU's or by emulation, see
+// [Implementation].
 package attn
 
 // What all of this computes is example_formula_test.go, for one head.

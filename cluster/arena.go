@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -14,6 +15,7 @@ type arena struct {
 	mu          sync.Mutex
 	limit, used int64
 	slabs       map[attn.StoreConfig][]*slab // by a configuration without pages
+	tokens      atomic.Int64                 // of all layers
 }
 
 // slab is a store and how many runs are in it.
@@ -24,8 +26,9 @@ type slab struct {
 	runs   int
 }
 
-// run is tokens that follow each other in one layer of a copy, all of one segment. Each but the
-// last of a layer ends at a multiple of attn.Block, so a state takes them one after another.
+// run is tokens that follow each other in one layer of a copy, all of a segment or of an aligned
+// power of two of them. Each but the last of a layer ends at a multiple of attn.Block, so a state
+// takes them one after another.
 type run struct {
 	*attn.Sequence
 	slab *slab

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -32,6 +33,9 @@ type ClientConfig struct {
 	Lease time.Duration
 	// Timeout is for calls whose context has no deadline: 1 minute.
 	Timeout time.Duration
+	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network
+	// is up to WorkerConfig.CopyRate.
+	Moves int
 	// Chunk is about how many bytes of tokens, or of states, a message has: 4 MiB.
 	Chunk int
 }
@@ -43,12 +47,14 @@ func (c *ClientConfig) complete() error {
 	setDefault(&c.Gone, 4*time.Second)
 	setDefault(&c.Lease, 30*time.Second)
 	setDefault(&c.Timeout, time.Minute)
+	setDefault(&c.Moves, 4)
 	setDefault(&c.Chunk, 4<<20)
 	switch {
 	case c.Segments < 1 || c.Segments > 1<<18 || bits.OnesCount(uint(c.Segments)) != 1:
 		return fail(attn.ErrOption, "ClientConfig.Segments is %d, want a power of two up to 2¹⁸",
 			c.Segments)
-	case min(c.Copies, c.Chunk) < 1 || min(c.Patience, c.Gone, c.Timeout) < 1 || c.Lease < time.Second:
+	case min(c.Copies, c.Chunk, c.Moves) < 1, min(c.Patience, c.Gone, c.Timeout) < 1,
+		c.Lease < time.Second:
 		return fail(attn.ErrOption,
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)
@@ -68,13 +74,18 @@ const longestWait = 30 * 24 * time.Hour
 type Client struct {
 	transport Transport
 	config    ClientConfig
+	now       func() time.Time
 	id        clientID
 	unwatch   func()
 	ctx       context.Context // of what goes on in the background
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	kick      chan struct{} // a copy was lost, or a worker is leaving
-	levelled  time.Time     // when a copy was moved last because its worker was nearly full
+	again     chan struct{} // a worker has started again
+	moves     chan struct{} // has one for each copy that is made in the background
+
+	levelling sync.Mutex // of who moves a copy because its worker is nearly full,
+	levelled  time.Time  // and when that was last
 
 	mu        sync.Mutex
 	closed    bool
@@ -83,16 +94,14 @@ type Client struct {
 	copies    map[uint64]*partCopy
 	lastCopy  uint64
 	sequences map[*Sequence]struct{}
+	promised  map[string]int64 // bytes that copies on their way will take of workers
 }
 
 // member is a worker as the client sees it.
 type member struct {
+	condition
 	status  Status
 	said    time.Time // when the status came
-	heard   time.Time // an announcement or an answer
-	suspect time.Time // until then, others are asked first
-	silent  bool      // nobody listens, all the time
-	since   time.Time // then
 	refused time.Time // until then, no copies are made there in the background: it had no memory
 }
 
@@ -106,12 +115,17 @@ type partCopy struct {
 }
 
 // NewClient starts a client. It keeps what it has on workers alive until Close.
-func NewClient(t Transport, c ClientConfig) (*Client, error) {
+func NewClient(t Transport, c ClientConfig) (*Client, error) { return newClient(t, c, time.Now) }
+
+// newClient starts a client with a clock of its own.
+func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	x := &Client{transport: t, config: c, kick: make(chan struct{}, 1), members: map[string]*member{},
-		changed: make(chan struct{}), copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
+	x := &Client{transport: t, config: c, now: now, kick: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
+		promised: map[string]int64{}, members: map[string]*member{}, changed: make(chan struct{}),
+		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
 	_, _ = crand.Read(x.id[:]) // never fails
 	x.ctx, x.cancel = context.WithCancel(context.Background())
 	var err error
@@ -163,30 +177,30 @@ func (c *Client) heard(data []byte) {
 		m = new(member)
 		c.members[s.Worker] = m
 	}
-	if m.status.Instance != s.Instance { // it came back, without what it had
-		for _, x := range c.copies {
-			if x.worker == s.Worker && x.made {
-				x.lost = true
-			}
-		}
+	if m.status.Instance != s.Instance {
+		// It may have come back without what it had; or this is an announcement of the past. What
+		// it has, it says itself.
+		wake(c.again)
 	}
 	if s.Leaving && !m.status.Leaving {
-		c.wake()
+		wake(c.kick)
 	}
-	m.status, m.said, m.heard, m.silent = s, time.Now(), time.Now(), false
+	m.status, m.said = s, c.now()
+	m.note(heardOf, m.said, &c.config)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Workers are those that were heard of lately, in no particular order.
+// Workers are those that were heard of lately, by name.
 func (c *Client) Workers() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.members {
-		if c.alive(m) {
+		if c.healthOf(m).answers() {
 			all = append(all, m.status)
 		}
 	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Worker, b.Worker) })
 	return all
 }
 
@@ -195,13 +209,24 @@ func (c *Client) takers() []Status {
 	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })
 }
 
-// stays reports whether a copy on a worker is one to count on for longer: the worker is not silent
-// for long, and not leaving.
-func (c *Client) stays(worker string) bool {
+// health is that of a worker now.
+func (c *Client) health(worker string) health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m != nil && !m.status.Leaving && time.Since(m.heard) < c.config.Gone
+	return c.healthOf(c.members[worker])
+}
+
+// healthOf is the health of a worker now, of one that was never heard of too. The lock is held.
+func (c *Client) healthOf(m *member) health {
+	if m == nil {
+		return dead
+	}
+	return m.at(c.now(), &c.config)
+}
+
+// stays reports whether a copy on a worker is one to count on for longer.
+func (c *Client) stays(worker string) bool {
+	return !c.health(worker).gone() && !c.leaves(worker)
 }
 
 // leaves reports whether a worker has said that it is leaving.
@@ -210,29 +235,6 @@ func (c *Client) leaves(worker string) bool {
 	defer c.mu.Unlock()
 	m := c.members[worker]
 	return m != nil && m.status.Leaving
-}
-
-// alive reports whether a worker was heard of lately. The lock is held.
-func (c *Client) alive(m *member) bool {
-	return m != nil && !m.silent && time.Since(m.heard) < c.config.Gone
-}
-
-// dead reports whether a worker does not come back: nobody has listened for long. One that only
-// does not answer may hang, or the server be away, and still have its tokens.
-func (c *Client) dead(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m == nil || m.silent && time.Since(m.since) >= c.config.Gone &&
-		time.Since(m.heard) >= c.config.Gone
-}
-
-// gone reports whether copies of a worker are to be made again: it was silent for long.
-func (c *Client) gone(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m == nil || time.Since(m.heard) >= c.config.Gone
 }
 
 // Wait waits until there are enough workers that are not leaving.
@@ -279,12 +281,11 @@ func (c *Client) call(ctx context.Context, worker string, request []byte) (*deco
 	switch {
 	case m == nil:
 	case err == nil || errors.As(err, &remote):
-		m.heard, m.silent = time.Now(), false
-	case errors.Is(err, errNobody) && !m.silent:
-		m.silent, m.since = true, time.Now()
+		m.note(heardOf, c.now(), &c.config)
 	case errors.Is(err, errNobody):
+		m.note(nobody, c.now(), &c.config)
 	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		c.suspectLocked(m)
+		m.note(late, c.now(), &c.config)
 	}
 	return d, err
 }
@@ -294,11 +295,9 @@ func (c *Client) suspect(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[worker]; m != nil {
-		c.suspectLocked(m)
+		m.note(late, c.now(), &c.config)
 	}
 }
-
-func (c *Client) suspectLocked(m *member) { m.suspect = time.Now().Add(3 * c.config.Patience) }
 
 // newCopy registers a copy that is about to be made.
 func (c *Client) newCopy(worker string) *partCopy {
@@ -343,13 +342,15 @@ func (c *Client) freeSoon(copies []*partCopy) {
 	}
 }
 
-// background runs f beside everything else, and not at all if the client is closed.
-func (c *Client) background(f func()) {
+// background runs f beside everything else, and not at all if the client is closed. It reports
+// whether it does.
+func (c *Client) background(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
 		c.wg.Go(f)
 	}
+	return !c.closed
 }
 
 // lose notes that a copy is of no use any more.
@@ -357,23 +358,25 @@ func (c *Client) lose(x *partCopy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.lost = true
-	c.wake()
+	wake(c.kick)
 }
 
-// wake lets lost copies be looked for at once.
-func (c *Client) wake() {
+// wake lets something be done at once that is done now and then.
+func wake(kick chan<- struct{}) {
 	select {
-	case c.kick <- struct{}{}:
+	case kick <- struct{}{}:
 	default:
 	}
 }
 
 // rely gives up some copies if others are of use, and reports whether one is. Layers are appended
-// to at the same time, and none may give up the copies that another one relies on.
+// to at the same time, and none may give up the copies that another one relies on, nor one whose
+// worker answers for one whose worker does not.
 func (c *Client) rely(on, giveUp []*partCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.ContainsFunc(on, func(x *partCopy) bool { return !x.lost }) {
+	best := c.bestOf(on)
+	if best == healths || !best.answers() && best > c.bestOf(giveUp) {
 		return false
 	}
 	for _, x := range on {
@@ -381,9 +384,21 @@ func (c *Client) rely(on, giveUp []*partCopy) bool {
 	}
 	for _, x := range giveUp {
 		x.lost = true
-		c.wake()
+		wake(c.kick)
 	}
 	return true
+}
+
+// bestOf is the health of the best worker that has one of some copies, healths if none is of use.
+// The lock is held.
+func (c *Client) bestOf(copies []*partCopy) health {
+	best := healths
+	for _, x := range copies {
+		if !x.lost {
+			best = min(best, c.healthOf(c.members[x.worker]))
+		}
+	}
+	return best
 }
 
 // isLost reports whether a copy is of no use any more.
@@ -393,7 +408,7 @@ func (c *Client) isLost(x *partCopy) bool {
 	return x.lost
 }
 
-// every runs f now and then until the client is closed, and when a copy was lost if kicked is set.
+// every runs f now and then until the client is closed, and at once when it is kicked.
 func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -409,7 +424,7 @@ func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 }
 
 func (c *Client) renewAlways() {
-	c.every(min(c.config.Lease/4, time.Second), nil, func() { c.renewAll(c.ctx) })
+	c.every(min(c.config.Lease/4, time.Second), c.again, func() { c.renewAll(c.ctx) })
 }
 
 // renewAll tells all workers which copies they keep, and learns which they have not.
@@ -432,6 +447,7 @@ func (c *Client) renewAll(ctx context.Context) {
 		for _, x := range list {
 			r.copies = append(r.copies, x.id)
 		}
+		slices.Sort(r.copies)
 		wg.Go(func() {
 			c.mu.Lock()
 			made := map[uint64]*partCopy{}

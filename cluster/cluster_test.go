@@ -164,7 +164,7 @@ func (t *twin) allAlive() bool {
 	defer t.far.mu.Unlock()
 	for _, p := range t.far.parts {
 		for _, x := range p.copies {
-			if t.client.isLost(x) || t.client.gone(x.worker) {
+			if t.client.isLost(x) || t.client.health(x.worker).gone() {
 				return false
 			}
 		}
@@ -211,6 +211,47 @@ func TestOptions(t *testing.T) {
 	long.client.config.Chunk = 2000 // a few rows and tokens a message
 	long.append(1100)
 	long.attend(0, 50, bottomRight)
+}
+
+// A run has several segments where these are small. Threads divide the runs, tokens go and come
+// back within one, and copies take them whole.
+func TestRunsOfSeveralSegments(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Segments = 8
+	b := newBench(t, 0, c)
+	for _, name := range []string{"w0", "w1"} {
+		w, err := NewWorker(b.dial(), WorkerConfig{Name: name, Memory: 1 << 28, Threads: 3,
+			Announce: 100 * time.Millisecond})
+		must(t, err)
+		defer w.Close()
+		b.workers[name] = w
+	}
+	t.Cleanup(func() { clear(b.workers) }) // the bench does not end these
+	must(t, b.client.Wait(t.Context(), 2))
+	for _, format := range []attn.Format{attn.F32, attn.I8} {
+		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64, Format: format}, 2)
+		for _, n := range []int{3000, 2300, 700, 3000} {
+			x.append(n)
+			x.attend(0, 2, bottomRight)
+		}
+		for _, w := range b.workers {
+			runs := 0
+			for _, o := range w.clients {
+				for _, p := range o.copies {
+					runs += len(p.layers[0].runs)
+				}
+			}
+			if runs == 0 || runs > 6 {
+				t.Errorf("%v: 9000 tokens are in %d runs, want 1 to 6", format, runs)
+			}
+		}
+		must(t, x.far.Truncate(t.Context(), 7500))
+		must(t, x.near[0].Truncate(7500))
+		x.step(0, 1000, bottomRight)
+		x.far.Release()
+		b.empties()
+	}
 }
 
 func TestTruncate(t *testing.T) {

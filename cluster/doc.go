@@ -20,5 +20,6 @@
 //
 // Files, from the top: client*, sequence*, place and gather are the caller's side; worker*, part
 // and arena the side that holds tokens; message* and wire what they say to each other; transport*
-// and frame how that travels; redact what errors leave out.
+// and frame how that travels; redact what errors leave out. health is what a worker is to a client,
+// and gate the order of locks.
 package cluster

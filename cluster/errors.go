@@ -34,7 +34,7 @@ var (
 	// errGroup: a state was to be merged with another, which there is not.
 	errGroup = errors.New("cluster: incomplete group")
 	// errNobody: nobody listens where a worker should.
-	errNobody = errors.New("cluster: the worker is not there")
+	errNobody = fmt.Errorf("%w: the worker is not there", ErrUnavailable)
 	// errDenied: the transport may not send there.
 	errDenied = errors.New("cluster: not permitted")
 )

@@ -273,8 +273,8 @@ func TestTwice(t *testing.T) {
 	}
 	id := clientID{1, 2, 3}
 	tokens := func(epoch uint32, position int) []byte {
-		return (&appendRequest{copy: 1, epoch: epoch, position: position, tokens: 2,
-			k: make([]float32, 4), v: make([]float32, 4)}).encode(id)
+		return (&appendRequest{copy: 1, epoch: epoch, position: position, pieces: []tokenPiece{{tokens: 2,
+			k: make([]byte, 16), v: make([]byte, 16)}}}).encode(id)
 	}
 	for i, step := range []struct {
 		request []byte

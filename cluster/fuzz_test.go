@@ -16,21 +16,26 @@ func samples() [][]byte {
 	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
 	next := attendPart{copy: 2, keys: 1, offset: -1, joins: true}
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
+	append := appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2, k: make([]byte, 16),
+		v: make([]byte, 16)}}}
+	attend := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
+		parts: []attendPart{part, next}}
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
 	return [][]byte{
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
 			false}}).encode(id),
-		(&appendRequest{copy: 1, tokens: 2, k: make([]float32, 4), v: make([]float32, 4)}).encode(id),
-		(&attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
-			parts: []attendPart{part, next}}).encode(id),
+		append.encode(id), attend.encode(id),
 		(&truncateRequest{1, 1, []uint32{1, 0}}).encode(id),
 		(&releaseRequest{[]uint64{1, 2}}).encode(id),
 		(&renewRequest{1000, 3, []uint64{1}}).encode(id),
 		(&readRequest{1, 0, 0, 0}).encode(id),
 		(&copyRequest{1, 0, "w", 1}).encode(id),
 		beginRequest(opStatus, id).data,
+		(&stepRequest{[]appendRequest{append, append}, []attendRequest{attend, attend}}).encode(id),
+		(&stepReply{[]appendOutcome{{3, nil}, {0, ErrBusy}}, []attendOutcome{{reply, nil},
+			{err: ErrLimit}}}).encode(),
 		status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
-		u64sReply([]uint64{1}), (&readReply{1, []byte{1}}).encode(),
+		u64sReply([]uint64{1}), (&readReply{0, 1, []byte{1}}).encode(),
 		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
 		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),
 	}
@@ -77,6 +82,7 @@ func FuzzReadReply(f *testing.F) {
 		for _, read := range []func(*decoder) error{
 			func(d *decoder) error { return new(attendReply).decode(d, "w", 2) },
 			func(d *decoder) error { return new(readReply).decode(d) },
+			func(d *decoder) error { return new(stepReply).decode(d, "w", 2, []int{2, 1}) },
 			func(d *decoder) error { d.u32s(); return d.end() },
 			func(d *decoder) error { d.u64s(); return d.end() },
 		} {

@@ -6,6 +6,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+// The order of locks: who holds one takes only those that come after it.
+//
+//	client  Sequence.layers, sequencePart.moving, Sequence.mended, change and grow: gates;
+//	        batch.mu, Sequence.mu, ride.mu, Client.mu
+//	worker  part.copying, Worker.copying and threads: channels;
+//	        Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu
+//
+// Gates and channels are held while others are asked, so who waits for one has a context. Mutexes
+// are held while something is noted or computed, and never across a request. In the simulation, a
+// call that runs out of ample time where nothing fails is an error: so the order is kept.
+
 // gate is a lock that some share or one owns, and that nobody waits for longer than a context
 // lasts: what holds it may wait for a worker.
 type gate struct{ places *semaphore.Weighted }
@@ -18,6 +29,7 @@ func newGate() gate { return gate{semaphore.NewWeighted(places)} }
 func (g gate) share(ctx context.Context) error { return g.take(ctx, 1) }
 func (g gate) own(ctx context.Context) error   { return g.take(ctx, places) }
 func (g gate) tryOwn() bool                    { return g.places.TryAcquire(places) }
+func (g gate) tryShare() bool                  { return g.places.TryAcquire(1) }
 func (g gate) unshare()                        { g.places.Release(1) }
 func (g gate) disown()                         { g.places.Release(places) }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ type gather struct {
 	parts       []gatherPart     // as those of the call
 	answers     chan *answer
 	left        int // parts without a state that need one
+	ride        *ride
+	seat        *seat // in a batch that the first requests go with
 }
 
 // gatherPart is how far a part is.
@@ -32,20 +35,24 @@ type gatherPart struct {
 	span  int         // of that many parts
 }
 
-// answer is what one worker says about some parts.
+// answer is what one worker is asked about some parts, and what it says.
 type answer struct {
-	worker string
-	parts  []int // by their number in the call
-	copies []*partCopy
-	joins  []bool // to the part before it
-	cuts   int    // of the sequence, when it was asked
-	reply  attendReply
-	err    error
+	worker  string
+	parts   []int // by their number in the call
+	copies  []*partCopy
+	joins   []bool // to the part before it
+	cuts    int    // of the sequence, when it was asked
+	request attendRequest
+	ride    *partCopy // that the tokens of a step go to, too, if there are any,
+	outcome appendOutcome
+	reply   attendReply
+	err     error
 }
 
 func newGather(c *attendCall, first, rows int) *gather {
 	return &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
-		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot))}
+		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)), ride: c.ride,
+		seat: c.seat}
 }
 
 // gatherHeads copies a view, one head after another.
@@ -82,6 +89,7 @@ func (g *gather) run(ctx context.Context) error {
 			g.askMissing(ctx, want, 0)
 		case <-patience.C: // who has not answered may hang
 			g.askMissing(ctx, want, g.call.client.config.Copies)
+			err = g.full()
 		case <-ctx.Done():
 			return g.failure(want, ctx.Err())
 		}
@@ -124,7 +132,7 @@ func (g *gather) ask(ctx context.Context, want []int) {
 		copies, holders = append(copies, next), append(holders, names)
 	}
 	requests := map[string]*answer{}
-	for n, worker := range spread(holders, keys) {
+	for n, worker := range spread(parts, holders, keys) {
 		i, x := parts[n], copies[n][slices.Index(holders[n], worker)]
 		g.parts[i].tried = append(g.parts[i].tried, x)
 		g.parts[i].running++
@@ -137,14 +145,31 @@ func (g *gather) ask(ctx context.Context, want []int) {
 	}
 	for _, a := range requests {
 		a.joins = joins(a.parts, len(g.parts))
-		r := g.request(a)
+		a.request = g.request(a)
+		a.ride = g.rideOn(a.worker)
+	}
+	g.dispatch(ctx, slices.Collect(maps.Values(requests)))
+}
+
+// dispatch sends requests, those that a batch does not take by themselves.
+func (g *gather) dispatch(ctx context.Context, requests []*answer) {
+	if g.seat != nil && g.seat.take(ctx, g, requests) {
+		return
+	}
+	for _, a := range requests {
 		go func() {
-			a.err = g.send(ctx, a, r)
-			select {
-			case g.answers <- a:
-			case <-ctx.Done():
-			}
+			g.send(ctx, a)
+			g.ride.land(a)
+			g.answer(ctx, a)
 		}()
+	}
+}
+
+// answer is called when a request has an answer, or an error.
+func (g *gather) answer(ctx context.Context, a *answer) {
+	select {
+	case g.answers <- a:
+	case <-ctx.Done():
 	}
 }
 
@@ -172,7 +197,7 @@ func (g *gather) willing(i int) []*partCopy {
 }
 
 // request is what is asked of a worker.
-func (g *gather) request(a *answer) []byte {
+func (g *gather) request(a *answer) attendRequest {
 	c := g.call
 	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire()}
 	epochs := make([]uint32, len(a.parts))
@@ -195,7 +220,7 @@ func (g *gather) request(a *answer) []byte {
 		}
 		r.parts = append(r.parts, x)
 	}
-	return r.encode(c.client.id)
+	return r
 }
 
 // columns copies some rows and columns of a mask or bias.
@@ -210,16 +235,23 @@ func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 }
 
 // send sends a request and reads what comes back.
-func (g *gather) send(ctx context.Context, a *answer, request []byte) error {
+func (g *gather) send(ctx context.Context, a *answer) {
 	c := g.call.client
-	ctx, cancel := context.WithTimeout(ctx, 10*c.config.Patience) // the request may be lost
+	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	defer cancel()
-	d, err := c.call(ctx, a.worker, request)
+	if a.ride != nil {
+		c.sendSteps(ctx, a.worker, []item{{0, ctx, g, a}})
+		return
+	}
+	d, err := c.call(ctx, a.worker, a.request.encode(c.id))
 	if err == nil {
 		err = a.reply.decode(d, a.worker, len(a.parts))
 	}
-	return err
+	a.err = err
 }
+
+// requestPatience is how many times a client's patience a request is waited for: it may be lost.
+const requestPatience = 10
 
 // exhausted is called when somebody has answered. For a part that nobody is asked for any more, it
 // begins again after a while, or says that all copies are gone.
@@ -232,7 +264,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		}
 		alive := false
 		for _, x := range g.willing(i) {
-			alive = alive || !g.call.client.dead(x.worker)
+			alive = alive || g.call.client.health(x.worker) != dead
 		}
 		switch {
 		case !alive && p.refusal != nil:

@@ -1,11 +1,14 @@
 package cluster
 
+import "slices"
+
 // Where workers hold the same parts, who is asked for which decides how long a step takes: as long
 // as the worker with the most keys, and as long as what comes back.
 
-// spread chooses one of the holders of each part, so that none has much more keys than it must.
-// Neighbours go to the same holder where that costs nothing: their states come back as one.
-func spread(holders [][]string, keys []int) []string {
+// spread chooses one of the holders of each of some parts, by increasing numbers, so that none has
+// much more keys than it must. Aligned blocks of neighbours, the largest first, go to the same
+// holder where that costs nothing: their states come back as one.
+func spread(parts []int, holders [][]string, keys []int) []string {
 	load, total := map[string]int{}, 0
 	for i, all := range holders {
 		total += keys[i]
@@ -13,24 +16,53 @@ func spread(holders [][]string, keys []int) []string {
 			load[worker] = 0
 		}
 	}
+	fair := 0
+	if len(load) > 0 {
+		fair = (total + len(load) - 1) / len(load)
+	}
 	chosen := make([]string, len(holders))
-	for i, all := range holders {
-		fair := (total + len(load) - 1) / len(load)
-		chosen[i] = all[0]
-		for _, worker := range all {
-			if i > 0 && worker == chosen[i-1] && load[worker]+keys[i] <= fair {
-				chosen[i] = worker
-				break
+	size := 1
+	for size < len(parts) {
+		size *= 2
+	}
+	for ; size > 0; size /= 2 {
+		for from, to := 0, 0; from < len(parts); from = to {
+			for to = from + 1; to < len(parts) && parts[to]/size == parts[from]/size; {
+				to++
 			}
-			if load[worker] < load[chosen[i]] {
-				chosen[i] = worker
+			if chosen[from] == "" {
+				choose(chosen[from:to], holders[from:to], keys[from:to], load, fair, size == 1)
 			}
 		}
-		load[chosen[i]] += keys[i]
 	}
 	for even(holders, keys, chosen, load) {
 	}
 	return chosen
+}
+
+// choose gives some parts to the one of their common holders that has the least to do, if none has
+// more than what is fair then, or in any case.
+func choose(chosen []string, holders [][]string, keys []int, load map[string]int, fair int,
+	inAnyCase bool) {
+	more, best := 0, ""
+	for _, n := range keys {
+		more += n
+	}
+	for _, worker := range holders[0] {
+		common := !slices.ContainsFunc(holders, func(all []string) bool {
+			return !slices.Contains(all, worker)
+		})
+		if common && (best == "" || load[worker] < load[best]) {
+			best = worker
+		}
+	}
+	if best == "" || load[best]+more > fair && !inAnyCase {
+		return
+	}
+	load[best] += more
+	for i := range chosen {
+		chosen[i] = best
+	}
 }
 
 // even moves parts to holders that have less to do even with them, and reports whether there were

@@ -29,6 +29,9 @@ func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
 		if errs[n] = a.err; a.err == nil {
 			errs[n] = a.reply.errors[from+n]
 		}
+		if a.ride == a.copies[from+n] && a.outcome.err != nil {
+			errs[n] = a.outcome.err // which is why
+		}
 		failed = failed || errs[n] != nil
 	}
 	if !failed {
@@ -61,7 +64,7 @@ func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again
 	case errors.Is(err, errUnknown), errors.Is(err, errStale):
 		g.call.client.lose(x)
-	case refuses(err):
+	case refuses(err), errors.Is(err, attn.ErrCapacity):
 		p.refused, p.refusal = append(p.refused, x), err
 	case errors.Is(err, ErrProtocol), errors.Is(err, attn.ErrFormat):
 		g.call.client.suspect(a.worker)

@@ -23,7 +23,7 @@ func TestSpread(t *testing.T) {
 			keys = append(keys, 1024)
 		}
 		keys[len(keys)-1] = 1 + random.IntN(1024)
-		chosen := spread(holders, keys)
+		chosen := spread(countTo(len(holders)), holders, keys)
 		load := map[string]int{}
 		for i, worker := range chosen {
 			if !slices.Contains(holders[i], worker) {
@@ -39,6 +39,13 @@ func TestSpread(t *testing.T) {
 			t.Fatalf("a worker has %d keys of %v, %d are possible", got, holders, least)
 		}
 	}
+}
+
+func countTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
 }
 
 // leastLoad tries all choices.
@@ -67,7 +74,7 @@ func TestSpreadKeepsNeighbours(t *testing.T) {
 		holders, keys = append(holders, []string{"b", "a"}), append(keys, 1024)
 	}
 	want := append(slices.Repeat([]string{"b"}, 8), slices.Repeat([]string{"a"}, 8)...)
-	if got := spread(holders, keys); !slices.Equal(got, want) {
+	if got := spread(countTo(16), holders, keys); !slices.Equal(got, want) {
 		t.Errorf("asked are %v, want %v", got, want)
 	}
 }

@@ -22,6 +22,7 @@ type bench struct {
 	testing.TB
 	url     string
 	memory  int64 // of workers that start
+	change  func(*WorkerConfig)
 	workers map[string]*Worker
 	links   map[string]*NATS
 	client  *Client
@@ -88,8 +89,11 @@ func (b *bench) startAll(names []string) {
 		link := b.dial()
 		b.links[name] = link
 		wg.Go(func() {
-			workers[i], errs[i] = NewWorker(link, WorkerConfig{Name: name, Memory: b.memory, Threads: 1,
-				Announce: 100 * time.Millisecond})
+			c := WorkerConfig{Name: name, Memory: b.memory, Threads: 1, Announce: 100 * time.Millisecond}
+			if b.change != nil {
+				b.change(&c)
+			}
+			workers[i], errs[i] = NewWorker(link, c)
 		})
 	}
 	wg.Wait()
@@ -116,6 +120,7 @@ func (b *bench) restart(name string) {
 			return w.Instance == instance
 		})
 	})
+	b.client.renewAll(context.Background()) // which says what it has no more
 }
 
 // eventually waits until something is so.

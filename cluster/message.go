@@ -4,8 +4,8 @@ package cluster
 // for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
 // code.
 const (
-	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x04"
-	messageVersion = 4
+	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x05"
+	messageVersion = 5
 )
 
 // What requests ask for.
@@ -19,6 +19,7 @@ const (
 	opRead
 	opCopy
 	opStatus
+	opStep
 	ops
 )
 
@@ -43,7 +44,7 @@ func beginRequest(op uint8, client clientID) *encoder {
 
 // decodeRequest reads the beginning of a request.
 func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
-	d = &decoder{data: data}
+	d = &decoder{data: data, whole: int64(len(data))}
 	if magic := d.u32(); magic != messageMagic {
 		d.refuse("a request begins with %08x, want %08x: version %d", magic, messageMagic,
 			messageVersion)

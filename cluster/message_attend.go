@@ -44,6 +44,12 @@ type attendPart struct {
 func (r *attendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAttend, client)
 	e.data = slices.Grow(e.data, r.size())
+	r.write(e)
+	return e.data
+}
+
+// write writes the request without its beginning, as a step has it.
+func (r *attendRequest) write(e *encoder) {
 	e.u32(r.layer)
 	e.u32(uint32(r.heads))
 	e.u32(uint32(r.rows))
@@ -53,7 +59,6 @@ func (r *attendRequest) encode(client clientID) []byte {
 	for i := range r.parts {
 		e.part(&r.parts[i])
 	}
-	return e.data
 }
 
 // size is about how many bytes the request has.
@@ -92,6 +97,11 @@ func (e *encoder) part(p *attendPart) {
 }
 
 func (r *attendRequest) decode(d *decoder) error {
+	r.read(d)
+	return d.end()
+}
+
+func (r *attendRequest) read(d *decoder) {
 	r.layer = d.u32()
 	r.heads, r.rows = d.size("heads"), d.size("queries")
 	r.q = d.floats()
@@ -108,7 +118,6 @@ func (r *attendRequest) decode(d *decoder) error {
 		d.match("bias", len(p.bias), p.biasHeads, r.rows, p.keys)
 		d.follows(r.parts[:i], p)
 	}
-	return d.end()
 }
 
 // follows makes sure that a part that joins others is where those end.
@@ -161,11 +170,13 @@ type attendReply struct {
 
 func (r *attendReply) encode() []byte {
 	e := beginReply()
-	size := 4
-	for _, state := range r.states {
-		size += 8 + len(state)
-	}
-	e.data = slices.Grow(e.data, size)
+	r.write(e)
+	return e.data
+}
+
+// write writes the reply without its beginning, as that to a step has it.
+func (r *attendReply) write(e *encoder) {
+	e.data = slices.Grow(e.data, r.size())
 	e.u32(uint32(len(r.states)))
 	for i, state := range r.states {
 		e.fault(r.errors[i])
@@ -173,15 +184,28 @@ func (r *attendReply) encode() []byte {
 			e.bytes(state)
 		}
 	}
-	return e.data
+}
+
+// size is about how many bytes the reply has.
+func (r *attendReply) size() int {
+	n := 4
+	for _, state := range r.states {
+		n += 8 + len(state)
+	}
+	return n
 }
 
 // decode reads the answers for some parts.
 func (r *attendReply) decode(d *decoder, worker string, parts int) error {
+	r.read(d, worker, parts)
+	return d.end()
+}
+
+func (r *attendReply) read(d *decoder, worker string, parts int) {
 	n := d.list(1)
 	if n != parts {
 		d.refuse("worker %s sent %d states, want %d", worker, n, parts)
-		return d.err
+		return
 	}
 	r.states, r.errors = make([][]byte, n), make([]error, n)
 	for i := range n {
@@ -189,8 +213,7 @@ func (r *attendReply) decode(d *decoder, worker string, parts int) error {
 			r.states[i] = d.bytes()
 		}
 		if d.err != nil {
-			return d.err
+			return
 		}
 	}
-	return d.end()
 }

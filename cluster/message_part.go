@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"slices"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -99,37 +99,6 @@ func (r *createRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// appendRequest adds tokens to a layer of a copy: tokens one after another, the heads of each
-// side by side.
-type appendRequest struct {
-	copy     uint64
-	epoch    uint32
-	layer    uint32
-	position int // in the part
-	tokens   int
-	k, v     []float32
-}
-
-func (r *appendRequest) encode(client clientID) []byte {
-	e := beginRequest(opAppend, client)
-	e.data = slices.Grow(e.data, 64+4*(len(r.k)+len(r.v)))
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.u32(r.layer)
-	e.u32(uint32(r.position))
-	e.u32(uint32(r.tokens))
-	e.floats(r.k)
-	e.floats(r.v)
-	return e.data
-}
-
-func (r *appendRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
-	r.position, r.tokens = d.size("position"), d.size("tokens")
-	r.k, r.v = d.floats(), d.floats()
-	return d.end()
-}
-
 // truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch.
 type truncateRequest struct {
 	copy    uint64
@@ -206,8 +175,9 @@ func (r *readRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// readReply is one of the runs that a layer has.
+// readReply is one of the runs that a layer has, or how long it is to wait.
 type readReply struct {
+	wait  time.Duration // milliseconds travel
 	runs  int
 	saved []byte
 }
@@ -215,12 +185,14 @@ type readReply struct {
 func (r *readReply) encode() []byte {
 	e := &encoder{make([]byte, 0, 32+len(r.saved))}
 	e.ok()
+	e.u32(uint32((r.wait + time.Millisecond - 1) / time.Millisecond))
 	e.u32(uint32(r.runs))
 	e.bytes(r.saved)
 	return e.data
 }
 
 func (r *readReply) decode(d *decoder) error {
+	r.wait = time.Duration(d.size("milliseconds")) * time.Millisecond
 	r.runs, r.saved = d.size("runs"), d.bytes()
 	return d.end()
 }

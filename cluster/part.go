@@ -12,7 +12,9 @@ import (
 // what changes all layers; of a layer by what changes that.
 type part struct {
 	createRequest
-	arena *arena
+	arena   *arena
+	long    int           // tokens of a run at most
+	copying chan struct{} // has an element while a request to copy runs
 
 	mu     sync.RWMutex
 	gone   bool
@@ -24,10 +26,33 @@ type partLayer struct {
 	mu     sync.RWMutex
 	length int
 	runs   []*run
+	grown  bool // it was appended to: nothing is copied to it any more
 }
 
 func newPart(r createRequest, a *arena) *part {
-	return &part{createRequest: r, arena: a, layers: make([]partLayer, r.shape.layers)}
+	return &part{createRequest: r, arena: a, long: runTokens(&r), copying: make(chan struct{}, 1),
+		layers: make([]partLayer, r.shape.layers)}
+}
+
+// runBytes is about what a run takes at most if it has several segments: a call for each segment
+// takes some per cent longer than one for all, and a run is read by a thread, and copied by a
+// message.
+const runBytes = 4 << 20
+
+// runBytes is about what a run of a part takes at most, in memory and on its way.
+func (p *part) runBytes() int64 {
+	config := p.shape.storeConfig()
+	return int64(p.long) / attn.Block * pageBytes(&config)
+}
+
+// runTokens is how many tokens a run of a part has at most: a power of two of segments.
+func runTokens(r *createRequest) int {
+	config := r.shape.storeConfig()
+	n := attn.Segment
+	for 2*n <= r.tokens && 2*int64(n)/attn.Block*pageBytes(&config) <= runBytes {
+		n *= 2
+	}
+	return n
 }
 
 // layer locks the part for reading and returns one of its layers, or says what is wrong with the
@@ -58,79 +83,94 @@ func (p *part) append(r *appendRequest) (length int, err error) {
 	defer p.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &p.shape
+	tokens := r.tokens()
 	switch {
-	case r.position+r.tokens > p.tokens:
+	case int64(r.position)+tokens > int64(p.tokens):
 		return 0, fail(attn.ErrLength, "position %d and %d tokens, want at most %d in a part", r.position,
-			r.tokens, p.tokens)
-	case !s.hold(r):
-		return 0, fail(attn.ErrShape, "k and v have %d and %d elements, want those of %d tokens of %d "+
-			"heads of %d and %d", len(r.k), len(r.v), r.tokens, s.kvHeads, s.headDim, s.values())
+			tokens, p.tokens)
 	case r.position > l.length:
 		return 0, fail(errStale, "position is %d, want at most %d, the tokens that are there", r.position,
 			l.length)
 	}
-	before := l.length
-	for at := l.length - r.position; at < r.tokens; {
-		n, err := p.appendSome(l, r, at)
-		if err != nil {
+	for i := range r.pieces {
+		if err := r.pieces[i].check(p); err != nil {
+			return 0, err
+		}
+	}
+	l.grown = true
+	before, at := l.length, r.position
+	for i := range r.pieces {
+		if err := p.appendPiece(l, &r.pieces[i], at); err != nil {
 			p.cut(l, before)
 			return 0, err
 		}
-		at += n
+		at += r.pieces[i].tokens
 	}
 	return l.length, nil
 }
 
-// hold reports whether the elements of a message are those of its tokens. Sizes are of a worker's
-// limits, so that products fit 64 bits.
-func (s *shape) hold(r *appendRequest) bool {
-	heads := int64(r.tokens) * int64(s.kvHeads)
-	return int64(len(r.k)) == heads*int64(s.headDim) && int64(len(r.v)) == heads*int64(s.values())
+// appendPiece adds what the layer does not have yet of a piece that begins at a position.
+func (p *part) appendPiece(l *partLayer, piece *tokenPiece, position int) error {
+	if l.length >= position+piece.tokens {
+		return nil
+	}
+	if len(piece.saved) > 0 {
+		if l.length != position || l.length%p.long != 0 {
+			return fail(errStale, "a run begins at %d after %d tokens, want it after them, at a multiple "+
+				"of %d", position, l.length, p.long)
+		}
+		return p.appendRun(l, piece.saved, piece.tokens)
+	}
+	for l.length < position+piece.tokens {
+		if err := p.appendSome(l, piece, l.length-position); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// appendSome adds some tokens from number at of a message on, as many as go to one run.
-func (p *part) appendSome(l *partLayer, r *appendRequest, at int) (n int, err error) {
-	n = min(r.tokens-at, attn.Segment-l.length%attn.Segment)
+// appendSome adds some tokens from number at of a piece on, as many as go to one run.
+func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
+	n := min(piece.tokens-at, p.long-l.length%p.long)
 	last, fresh := l.last(), false
-	if last == nil || l.length%attn.Segment == 0 {
+	if last == nil || l.length%p.long == 0 {
 		last, fresh = nil, true
 	} else if l.length%attn.Block == 0 && last.slab.store.FreePages() == 0 {
 		last, fresh = nil, true
 	}
 	if fresh {
-		if last, err = p.arena.newRun(p.shape.storeConfig(), (n+attn.Block-1)/attn.Block); err != nil {
-			return 0, err
+		if last, err = p.arena.newRun(p.shape.storeConfig(), pagesOf(n)); err != nil {
+			return err
 		}
 	}
-	err = last.Append(r.views(&p.shape, at, n))
+	err = last.Append(piece.views(&p.shape, at, at+n))
 	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
-			err = last.Append(r.views(&p.shape, at, n))
+			err = last.Append(piece.views(&p.shape, at, at+n))
 		}
 	}
 	if err != nil {
 		if fresh {
 			p.arena.free(last)
 		}
-		return 0, err
+		return err
 	}
 	if fresh {
 		l.runs = append(l.runs, last)
 	}
-	l.length += n
-	return n, nil
+	p.grow(l, n)
+	return nil
 }
 
-// views are some tokens of a message.
-func (r *appendRequest) views(s *shape, at, n int) (k, v attn.Tensor) {
-	k = attn.BLHD(r.k[at*s.kvHeads*s.headDim:], 1, n, s.kvHeads, s.headDim)
-	if !s.valuesInKeys {
-		v = attn.BLHD(r.v[at*s.kvHeads*s.valueDim:], 1, n, s.kvHeads, s.valueDim)
-	}
-	return k, v
+// grow counts tokens that a layer has more, or less. Its lock is held.
+func (p *part) grow(l *partLayer, tokens int) {
+	l.length += tokens
+	p.arena.tokens.Add(int64(tokens))
 }
+
+// pagesOf is how many pages tokens take.
+func pagesOf(tokens int) int { return (tokens + attn.Block - 1) / attn.Block }
 
 // last is the last run of a layer, nil if there is none.
 func (l *partLayer) last() *run {
@@ -147,11 +187,12 @@ func (p *part) cut(l *partLayer, n int) {
 		first := l.length - last.Len()
 		if first < n {
 			_ = last.Truncate(n - first) // it has more
-			l.length = n
+			p.grow(l, n-l.length)
 			return
 		}
 		p.arena.free(last)
-		l.runs, l.length = l.runs[:len(l.runs)-1], first
+		l.runs = l.runs[:len(l.runs)-1]
+		p.grow(l, first-l.length)
 	}
 }
 
@@ -283,7 +324,8 @@ func (p *part) read(r *readRequest) (reply readReply, err error) {
 	return reply, err
 }
 
-// load puts a run that another copy sent at the place of run number i, the last one or the next.
+// load puts a run that another copy sent at the place of run number i. A request to copy may come
+// twice, and late: what has been loaded already, or has been appended to since, stays as it is.
 func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	l, err := p.layer(epoch, uint32(layer))
 	if err != nil {
@@ -292,28 +334,68 @@ func (p *part) load(epoch uint32, layer, i int, saved []byte) error {
 	defer p.mu.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.runs) > i {
-		p.cut(l, l.length-l.last().Len())
+	if l.grown || i > len(l.runs) {
+		return fail(errStale, "run %d of a layer that has %d: it was appended to, or one is missing", i,
+			len(l.runs))
 	}
-	r, err := p.arena.newRun(p.shape.storeConfig(), attn.Segment/attn.Block)
+	if i < len(l.runs)-1 {
+		return nil
+	}
+	before := l.length // tokens before the run
+	if i < len(l.runs) {
+		before -= l.last().Len()
+	}
+	r, err := p.loadRun(saved, 0, before)
 	if err != nil {
 		return err
+	}
+	if before+r.Len() <= l.length {
+		p.arena.free(r)
+		return nil
+	}
+	p.cut(l, before)
+	l.runs = append(l.runs, r)
+	p.grow(l, r.Len())
+	return nil
+}
+
+// appendRun puts a run that was saved at the end of a layer, whose lock is held.
+func (p *part) appendRun(l *partLayer, saved []byte, tokens int) error {
+	r, err := p.loadRun(saved, tokens, l.length)
+	if err != nil {
+		return err
+	}
+	l.runs = append(l.runs, r)
+	p.grow(l, tokens)
+	return nil
+}
+
+// loadRun reads a run that was saved and comes after a number of tokens: of a number of tokens if
+// one is given.
+func (p *part) loadRun(saved []byte, tokens, before int) (*run, error) {
+	config := p.shape.storeConfig()
+	pages := len(saved)/int(pageBytes(&config)) + 1 // with checksums, a little more than it needs
+	if tokens > 0 {
+		pages = pagesOf(tokens)
+	}
+	r, err := p.arena.newRun(config, min(pages, p.long/attn.Block))
+	if err != nil {
+		return nil, err
 	}
 	read, err := r.Load(bytes.NewReader(saved))
 	n := r.Len()
 	switch {
 	case err != nil:
-	case int(read) != len(saved) || r.First() != 0 || n == 0 || l.length%attn.Block != 0,
-		n > attn.Segment-l.length%attn.Segment, l.length+n > p.tokens:
-		err = fail(ErrProtocol, "a run of %d tokens after %d, want them to end with their segment", n,
-			l.length)
+	case int(read) != len(saved) || r.First() != 0 || n == 0 || before%attn.Block != 0,
+		n > p.long-before%p.long, before+n > p.tokens, tokens > 0 && n != tokens:
+		err = fail(ErrProtocol, "a run of %d tokens after %d, want an end at a multiple of %d or "+
+			"before", n, before, p.long)
 	}
 	if err != nil {
 		p.arena.free(r)
-		return err
+		return nil, err
 	}
-	l.runs, l.length = append(l.runs, r), l.length+n
-	return nil
+	return r, nil
 }
 
 // lengths are the tokens of each layer.

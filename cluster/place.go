@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -30,6 +31,58 @@ func rank(workers []Status, sequence uint64, part int) []string {
 		names[i] = all[i].name
 	}
 	return names
+}
+
+// together is how many parts, with a given one, are placed on the same workers: their states merge
+// before they travel. What a sequence grows by from one power of two of parts to the next is
+// divided among all copies that workers can have of it, so that all have something to do.
+func together(part, workers, copies int) int {
+	doubling := 1 << max(0, bits.Len(uint(part))-1) // parts of it
+	shares := 1
+	for shares*copies < workers {
+		shares *= 2
+	}
+	return max(1, doubling/shares)
+}
+
+// places orders workers for a new part: those that have its neighbours, or else those that have the
+// least of the sequence for their free memory, and then as they rank.
+func (s *Sequence) places(part int) []string {
+	c := s.client
+	takers := c.takers()
+	names := rank(takers, s.id, part)
+	size := together(part, len(takers), c.config.Copies)
+	held, beside := s.held(part)
+	level, free := map[string]int{}, 0.0
+	for i := range takers {
+		free += float64(takers[i].Free()+1) / float64(len(takers))
+	}
+	for i := range takers {
+		w := &takers[i]
+		// In quarters, so that about as much memory is as much, and not all sequences take one worker.
+		level[w.Worker] = held[w.Worker] * int(min(1<<20, math.Round(4*free/float64(w.Free()+1))))
+		if part%size != 0 && beside[w.Worker] && c.share(w.Worker, 0) < nearlyFull {
+			level[w.Worker] = -1
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(level[a], level[b]) })
+	return names
+}
+
+// held is how many copies of a sequence's parts each worker has, and which have the one before a
+// part.
+func (s *Sequence) held(part int) (held map[string]int, beside map[string]bool) {
+	held, beside = map[string]int{}, map[string]bool{}
+	s.mu.Lock()
+	parts := slices.Clone(s.parts)
+	s.mu.Unlock()
+	for _, p := range parts {
+		for _, x := range s.good(p) {
+			held[x.worker]++
+			beside[x.worker] = beside[x.worker] || p.index == part-1
+		}
+	}
+	return held, beside
 }
 
 // chance is a number between 0 and 1, the same each time.

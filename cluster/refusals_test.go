@@ -46,7 +46,8 @@ func TestRefusedRequests(t *testing.T) {
 		return r.encode(id)
 	}
 	tokens := func(change func(*appendRequest)) []byte {
-		r := appendRequest{copy: 1, tokens: 2, k: make([]float32, 8), v: make([]float32, 8)}
+		r := appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2,
+			k: make([]byte, 32), v: make([]byte, 32)}}}
 		change(&r)
 		return r.encode(id)
 	}
@@ -58,7 +59,7 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 046d4361: version 4"}},
+			refusal{ErrProtocol, "want 056d4361: version 5"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
@@ -86,8 +87,21 @@ func TestRefusedRequests(t *testing.T) {
 			refusal{ErrLimit, "1 sequences are here, want at most 1"}},
 		"past the part": {tokens(func(r *appendRequest) { r.position = 1023 }),
 			refusal{attn.ErrLength, "want at most 1024 in a part"}},
-		"too few elements": {tokens(func(r *appendRequest) { r.k = r.k[:7] }),
-			refusal{attn.ErrShape, "k and v have 7 and 8 elements"}},
+		"too few elements": {tokens(func(r *appendRequest) { r.pieces[0].k = r.pieces[0].k[:31] }),
+			refusal{attn.ErrShape, "k and v have 31 and 32 bytes"}},
+		"a run beside elements": {tokens(func(r *appendRequest) { r.pieces[0].saved = []byte{1} }),
+			refusal{attn.ErrShape, "a run of 2 tokens has 32 and 32 bytes of elements, want none"}},
+		"a run in a segment": {tokens(func(r *appendRequest) {
+			r.position, r.pieces = 2, []tokenPiece{{tokens: 64, saved: []byte{1}}}
+		}), refusal{errStale, "a run begins at 2 after 2 tokens"}},
+		"a run that is none": {tokens(func(r *appendRequest) {
+			r.layer, r.pieces = 1, []tokenPiece{{tokens: 64, saved: make([]byte, 99)}}
+		}), refusal{ErrInternal, "the file begins with"}},
+		"more tokens than 32 bits have": {tokens(func(r *appendRequest) {
+			for range 9 {
+				r.pieces = append(r.pieces, tokenPiece{tokens: most})
+			}
+		}), refusal{attn.ErrLength, "position 0 and 2415919106 tokens"}},
 		"a layer": {tokens(func(r *appendRequest) { r.layer = 2 }),
 			refusal{attn.ErrOption, "layer is 2, want 0 to 1"}},
 		"truncate nothing": {(&truncateRequest{7, 1, []uint32{0, 0}}).encode(id),
@@ -380,7 +394,9 @@ func TestBeginning(t *testing.T) {
 			shape: shape{1, 1, 8, 8, format, format, false}}).encode(clientID{}))
 		b := &bench{TB: t, rand: rand.New(rand.NewPCG(1, 2))}
 		k, v, q := b.tensor(1, 1500, 8), b.tensor(1, 1500, 8), b.tensor(2, 3, 8)
-		ask((&appendRequest{tokens: 1500, k: k.Data, v: v.Data}).encode(clientID{}))
+		ask((&appendRequest{pieces: []tokenPiece{{tokens: 1500,
+			k: gatherTokens(format, &k, 0, 1500),
+			v: gatherTokens(format, &v, 0, 1500)}}}).encode(clientID{}))
 		for _, keys := range []int{1, 64, 70, 1023, 1024, 1100, 1500} {
 			part := attendPart{keys: keys, maskHeads: 1, mask: make([]bool, 3*keys), biasHeads: 2,
 				bias: b.tensor(2, 3, keys).Data}

@@ -30,7 +30,8 @@ type Sequence struct {
 	client *Client
 	shape  shape
 	id     uint64
-	tokens int // of a part
+	tokens int // of a part,
+	long   int // and of a run
 
 	ctx    context.Context // of all that goes on, until Release
 	cancel context.CancelFunc
@@ -39,12 +40,15 @@ type Sequence struct {
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
 
+	packers sync.Pool // of *attn.Cache, in which runs are packed
+
 	mu       sync.Mutex
 	released bool
 	lengths  []int
-	taken    []int // as lengths, with what an append that is running has brought to copies
-	broken   bool  // an append failed, so copies may have more than lengths say
-	cuts     int   // that have begun and ended: of copies' epochs, while it is odd
+	taken    []int           // as lengths, with what an append that is running has brought to copies
+	follows  []chan struct{} // of layers whose last step copies follow; closed when they have
+	broken   bool            // an append failed, so copies may have more than lengths say
+	cuts     int             // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
 	pause    context.Context // if not nil, appends begin when it ends: a copy is catching up
 }
@@ -80,10 +84,12 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	}
 	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment, shape: h,
 		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
-		change: newGate(), mended: newGate(), grow: newGate()}
+		follows: make([]chan struct{}, s.Layers),
+		change:  newGate(), mended: newGate(), grow: newGate()}
 	for range s.Layers {
 		x.layers = append(x.layers, newGate())
 	}
+	x.long = runTokens(&createRequest{tokens: x.tokens, shape: h})
 	x.ctx, x.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,14 +143,7 @@ func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 
 // doubt is how little a copy's worker is to be relied on. The lock is held.
 func (c *Client) doubt(x *partCopy) int {
-	m := c.members[x.worker]
-	switch {
-	case !c.alive(m):
-		return 2
-	case m.suspect.After(now()):
-		return 1
-	}
-	return 0
+	return int(min(c.healthOf(c.members[x.worker]), absent))
 }
 
 // begin starts a call, which ends with its context or its time, or when the sequence is released.

@@ -8,8 +8,6 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-func now() time.Time { return time.Now() }
-
 // Append adds n tokens to a layer:
 //
 //	k [1, KVHeads, n, HeadDim]
@@ -31,13 +29,13 @@ func (s *Sequence) Append(ctx context.Context, layer int, k, v attn.Tensor) erro
 		return s.orReleased(err)
 	}
 	defer s.layers[layer].disown()
-	if err := s.appendAll(ctx, layer, k, v); err != nil {
-		s.mu.Lock()
-		s.broken = true
-		s.mu.Unlock()
+	t := &tokens{layer: layer, k: k, v: v}
+	if err := s.prepare(ctx, t); err != nil {
 		return s.orReleased(err)
 	}
-	return nil
+	return s.orReleased(s.whereRoom(ctx, t, func() (*sequencePart, error) {
+		return s.appendSome(ctx, t)
+	}))
 }
 
 // checkTokens makes sure that k and v are tokens: their shape here, the rest by package attn, which
@@ -67,68 +65,117 @@ func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	return state.Update(sameRow(h.kvHeads, 0, h.headDim), *k, values, nil)
 }
 
-// appendAll appends, and makes room where no worker of a part has memory left.
-func (s *Sequence) appendAll(ctx context.Context, layer int, k, v attn.Tensor) error {
+// tokens is what a call adds to a layer, and how many tokens the layer has before it.
+type tokens struct {
+	layer, length int
+	k, v          attn.Tensor
+	loose         bool // they travel as elements, which go wherever a page is free
+}
+
+// prepare mends the sequence, and makes sure that a layer can take tokens. The caller owns it.
+func (s *Sequence) prepare(ctx context.Context, t *tokens) error {
 	if err := s.mend(ctx); err != nil {
 		return err
 	}
-	length := s.Len(layer)
-	if k.L > most-length {
-		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, length,
+	if t.length = s.Len(t.layer); t.k.L > most-t.length {
+		return fail(attn.ErrLength, "k.L is %d after %d tokens, want at most %d in all", t.k.L, t.length,
 			most)
 	}
+	return nil
+}
+
+// whereRoom runs what appends, and makes room where no worker of a part has memory left: f says
+// which part that is. After an error, copies are cut before anything else is appended.
+func (s *Sequence) whereRoom(ctx context.Context, t *tokens,
+	f func() (*sequencePart, error)) error {
 	for {
-		full, err := s.appendSome(ctx, layer, length, k, v)
-		if full == nil || !errors.Is(err, attn.ErrCapacity) {
-			return err
+		full, err := f()
+		if err == nil {
+			return nil
 		}
-		if err := s.makeRoom(ctx, full, err); err != nil {
-			return err
+		if full != nil && errors.Is(err, attn.ErrCapacity) {
+			if t.loose = !t.loose; t.loose {
+				continue // runs want pages side by side
+			}
+			if err = s.makeRoom(ctx, full, err); err == nil {
+				continue
+			}
 		}
+		s.mu.Lock()
+		s.broken = true
+		s.mu.Unlock()
+		return err
 	}
 }
 
-// appendSome appends message by message what copies have not yet: k and v begin at a length.
-// A message is of one part. With an error it returns the part that has it.
-func (s *Sequence) appendSome(ctx context.Context, layer, length int,
-	k, v attn.Tensor) (*sequencePart, error) {
+// appendSome appends message by message what copies have not yet. With an error it returns the part
+// that has it.
+func (s *Sequence) appendSome(ctx context.Context, t *tokens) (*sequencePart, error) {
 	if err := s.shareMended(ctx); err != nil {
 		return nil, err
 	}
 	defer s.change.unshare()
-	perToken := 4 * int64(s.shape.kvHeads) * int64(s.shape.headDim+s.shape.values())
-	s.mu.Lock()
-	now, at := s.lengths[layer], s.taken[layer]-length
-	s.mu.Unlock()
-	if now != length {
-		return nil, fail(attn.ErrLength, "layer %d has %d tokens, want %d: it was truncated meanwhile",
-			layer, now, length)
+	if p, err := s.appendUntil(ctx, t, t.k.L); err != nil {
+		return p, err
 	}
-	for at < k.L {
-		position := (length + at) % s.tokens
-		n := min(k.L-at, s.tokens-position, max(1, int(int64(s.client.config.Chunk)/perToken)))
-		p, err := s.part(ctx, (length+at)/s.tokens)
-		if err != nil {
+	s.appended(t, nil)
+	return nil, nil
+}
+
+// appended counts tokens that copies have, or that they follow to take if there is a ride.
+func (s *Sequence) appended(t *tokens, r *ride) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r != nil {
+		s.follows[t.layer] = make(chan struct{})
+	}
+	s.lengths[t.layer] = t.length + t.k.L
+	s.taken[t.layer] = s.lengths[t.layer]
+}
+
+// appendUntil appends those of some tokens that copies have not yet, up to number end. A message is
+// of one part. With an error it returns the part that has it. The caller shares change.
+func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequencePart, error) {
+	at, err := s.begun(t)
+	for err == nil && at < end {
+		var r *ride
+		if r, err = s.message(ctx, t, at); err != nil {
 			return nil, err
 		}
-		r := appendRequest{epoch: p.epoch, layer: uint32(layer), position: position, tokens: n,
-			k: gatherTokens(&k, at, n), v: gatherTokens(&v, at, n)}
-		err = s.toAll(ctx, p, func(copy uint64) []byte {
-			r.copy = copy
-			return r.encode(s.client.id)
-		}, position+n)
-		if err != nil {
-			return p, err
+		if err = s.toAll(ctx, r.part, r.encode(s.client.id), r.length()); err != nil {
+			return r.part, err
 		}
-		at += n
+		at += int(r.request.tokens())
 		s.mu.Lock()
-		s.taken[layer] = length + at
+		s.taken[t.layer] = t.length + at
 		s.mu.Unlock()
 	}
+	return nil, err
+}
+
+// begun is how many of some tokens copies have.
+func (s *Sequence) begun(t *tokens) (int, error) {
 	s.mu.Lock()
-	s.lengths[layer] = length + k.L
-	s.mu.Unlock()
-	return nil, nil
+	defer s.mu.Unlock()
+	if now := s.lengths[t.layer]; now != t.length {
+		return 0, fail(attn.ErrLength, "layer %d has %d tokens, want %d: it was truncated meanwhile",
+			t.layer, now, t.length)
+	}
+	return s.taken[t.layer] - t.length, nil
+}
+
+// message is tokens from number at of some on, and the part that they go to.
+func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
+	n := s.messageLength(t, at)
+	p, err := s.part(ctx, (t.length+at)/s.tokens)
+	if err != nil {
+		return nil, err
+	}
+	r := appendRequest{epoch: p.epoch, layer: uint32(t.layer), position: (t.length + at) % s.tokens}
+	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
+		return nil, err
+	}
+	return newRide(p, r), nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
@@ -157,17 +204,6 @@ func (s *Sequence) shareMended(ctx context.Context) error {
 	}
 }
 
-// gatherTokens copies tokens out of a view, the heads of each side by side.
-func gatherTokens(x *attn.Tensor, at, n int) []float32 {
-	out := make([]float32, 0, n*x.H*x.D)
-	for i := at; i < at+n; i++ {
-		for h := range x.H {
-			out = append(out, x.Row(0, h, i)...)
-		}
-	}
-	return out
-}
-
 // part is a part by number, which is made if it is the next one.
 func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	if err := s.grow.own(ctx); err != nil {
@@ -188,7 +224,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	var last error
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
-		for _, worker := range rank(c.takers(), s.id, i) {
+		for _, worker := range s.places(i) {
 			if len(p.copies) == c.config.Copies {
 				break
 			}
@@ -258,30 +294,51 @@ type outcome struct {
 // it, and then all stay.
 func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request func(copy uint64) []byte,
 	length int) error {
+	return s.toRest(ctx, p, request, length, map[*partCopy]outcome{})
+}
+
+// toRest is toAll where some copies have taken their request.
+func (s *Sequence) toRest(ctx context.Context, p *sequencePart, request func(copy uint64) []byte,
+	length int, state map[*partCopy]outcome) error {
 	for {
 		copies := s.good(p)
 		if len(copies) == 0 {
 			return s.lostError(p, fail(errUnknown, "no copy is left"))
 		}
-		again, err := s.conclude(p, copies, s.sendAll(ctx, copies, request, length))
+		s.sendAll(ctx, copies, request, length, state)
+		again, err := s.conclude(p, copies, state)
 		if !again || ctx.Err() != nil {
 			return err
 		}
+		clear(state)
 	}
 }
 
-// sendAll sends a request to copies, and waits for as long as it makes sense.
+// sendAll sends a request to those of some copies that have no final outcome yet, and notes their
+// outcomes for as long as it makes sense to wait.
 func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
-	request func(copy uint64) []byte, length int) map[*partCopy]outcome {
+	request func(copy uint64) []byte, length int, state map[*partCopy]outcome) {
 	c := s.client
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, 64)
-	for _, x := range copies {
-		go c.insist(calls, x, request(x.id), length, outcomes)
-	}
-	state := map[*partCopy]outcome{}
 	taken, full, final := 0, 0, 0
+	count := func(o outcome) {
+		switch {
+		case !o.final:
+			return
+		case o.err == nil:
+			taken++
+		case errors.Is(o.err, attn.ErrCapacity):
+			full++
+		}
+		final++
+	}
+	for _, x := range copies {
+		if count(state[x]); !state[x].final {
+			go c.insist(calls, x, request(x.id), length, outcomes)
+		}
+	}
 	var patience <-chan time.Time
 	for final < len(copies) {
 		if taken+full > 0 && patience == nil {
@@ -290,26 +347,16 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
 		select {
 		case o := <-outcomes:
 			state[o.copy] = o
-			switch {
-			case !o.final:
-			case o.err == nil:
-				taken++
-			case errors.Is(o.err, attn.ErrCapacity):
-				full++
-			}
-			if o.final {
-				final++
-			}
+			count(o)
 		case <-patience:
-			return state
+			return
 		case <-ctx.Done():
-			return state
+			return
 		}
 		if taken > 0 && s.settled(copies, state) || taken == 0 && s.hopeless(copies, state) {
-			return state
+			return
 		}
 	}
-	return state
 }
 
 // settled reports whether nothing more is to be waited for where one copy has taken a request:
@@ -326,7 +373,7 @@ func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool
 // hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
 func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
 	for _, x := range copies {
-		if o := state[x]; !o.final && !(o.err != nil && s.client.dead(x.worker)) {
+		if o := state[x]; !o.final && !(o.err != nil && s.client.health(x.worker) == dead) {
 			return false
 		}
 	}
@@ -351,7 +398,7 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		if gone {
 			c.lose(x)
 		}
-		if gone || c.dead(x.worker) {
+		if gone || c.health(x.worker) == dead {
 			lost++
 		}
 		if o.err == nil {
@@ -368,12 +415,14 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		}
 		return false, nil
 	case len(took) > 0:
-		return true, fail(ErrUnavailable, "the copies that took a request were lost: %v", err)
+		return true, fail(ErrUnavailable, "the copies that took a request are gone: %v", err)
 	case lost == len(copies):
 		return false, s.lostError(p, err)
 	}
 	if full {
 		c.noteFull(others)
+	} else if errors.Is(err, errUnknown) || errors.Is(err, errStale) {
+		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}
 	return false, err
 }

@@ -26,21 +26,23 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 	if err := s.check(layer); err != nil {
 		return err
 	}
-	if opt == nil {
-		opt = new(attn.Options)
-	}
-	c, err := s.newCall(layer, dst, q, opt)
+	c, err := s.newCall(ctx, layer, dst, q, opt, 0)
 	if err != nil {
 		return err
 	}
 	s.mendSoon()
+	return s.orReleased(c.run(ctx))
+}
+
+// run computes all rows, and writes what comes out.
+func (c *attendCall) run(ctx context.Context) error {
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
 	var done []*attn.State
-	for first := 0; first < q.L; first += c.rows {
-		state, err := c.step(ctx, first, min(c.rows, q.L-first))
+	for first := 0; first < c.q.L; first += c.rows {
+		state, err := c.step(ctx, first, min(c.rows, c.q.L-first))
 		if err != nil {
-			return s.orReleased(err)
+			return err
 		}
 		defer state.Close()
 		done = append(done, state)
@@ -59,6 +61,8 @@ type attendCall struct {
 	window   attn.Window // with bounds that can be added to positions
 	rows     int         // of a step
 	snapshot []callPart
+	ride     *ride // the tokens that requests bring, if any do
+	seat     *seat // in a batch that the first requests go with, if any
 }
 
 // callPart is a part as it was when a call began.
@@ -67,19 +71,21 @@ type callPart struct {
 	keys int
 }
 
-// newCall validates the arguments of a call.
-func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*attendCall, error) {
+// newCall validates the arguments of a call, which sees some more tokens than there are.
+func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, opt *attn.Options,
+	more int) (*attendCall, error) {
+	if opt == nil {
+		opt = new(attn.Options)
+	}
 	own := *opt // what is changed is not the caller's
 	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: &own, offset: opt.Offset,
 		window: clampWindow(opt.Window)}
-	s.mu.Lock()
-	released := s.released
-	c.keys = s.lengths[layer]
-	for _, p := range s.parts {
-		if keys := min(s.tokens, c.keys-p.index*s.tokens); keys > 0 {
-			c.snapshot = append(c.snapshot, callPart{p, keys})
-		}
+	if err := s.lockSettled(ctx, layer); err != nil {
+		return nil, s.orReleased(err)
 	}
+	released := s.released
+	c.keys = s.lengths[layer] + more
+	c.look()
 	s.mu.Unlock()
 	if released {
 		return nil, s.orReleased(nil)
@@ -106,6 +112,24 @@ func (s *Sequence) newCall(layer int, dst, q attn.Tensor, opt *attn.Options) (*a
 		return nil, err
 	}
 	return c, c.checkPairs()
+}
+
+// look notes the parts that there are. The lock is held.
+func (c *attendCall) look() {
+	c.snapshot = c.snapshot[:0]
+	for _, p := range c.parts {
+		if keys := min(c.tokens, c.keys-p.index*c.tokens); keys > 0 {
+			c.snapshot = append(c.snapshot, callPart{p, keys})
+		}
+	}
+}
+
+// lookAgain notes the parts that there are now, if the sequence is not released.
+func (c *attendCall) lookAgain() error {
+	c.mu.Lock()
+	c.look()
+	c.mu.Unlock()
+	return c.orReleased(nil)
 }
 
 // stateConfig is what states of a number of rows are for.

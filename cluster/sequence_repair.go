@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,10 +15,9 @@ import (
 func (c *Client) repairAlways() {
 	c.every(max(c.config.Patience/2, 10*time.Millisecond), c.kick, func() {
 		c.mu.Lock()
-		var all []*Sequence
-		for s := range c.sequences {
-			all = append(all, s)
-		}
+		all := slices.SortedFunc(maps.Keys(c.sequences), func(a, b *Sequence) int {
+			return cmp.Compare(a.id, b.id)
+		})
 		c.mu.Unlock()
 		for _, s := range all {
 			s.repair(s.ctx)
@@ -37,13 +37,54 @@ func (s *Sequence) repair(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		select {
-		case p.moving <- struct{}{}:
-			s.repairPart(ctx, p)
-			<-p.moving
-		default: // a copy is being made
+		if s.wants(p) {
+			s.repairBeside(ctx, p)
 		}
 	}
+}
+
+// wants reports whether something may be to be done about the copies of a part.
+func (s *Sequence) wants(p *sequencePart) bool {
+	c := s.client
+	s.sweep(p)
+	good := s.good(p)
+	alive, staying := c.count(good)
+	return alive > 0 && (staying < c.config.Copies || len(good) > c.config.Copies ||
+		slices.ContainsFunc(good, func(x *partCopy) bool { return c.share(x.worker, 0) > nearlyFull }))
+}
+
+// repairBeside repairs a part beside others, as many at a time as the client may. It is of the
+// goroutine that looks after all.
+func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
+	c := s.client
+	select {
+	case c.moves <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case p.moving <- struct{}{}:
+		c.wg.Go(func() {
+			s.repairPart(ctx, p)
+			<-p.moving
+			<-c.moves
+		})
+	default: // a copy is being made
+		<-c.moves
+	}
+}
+
+// count is how many copies are on workers that were heard of lately, and that stay.
+func (c *Client) count(copies []*partCopy) (alive, staying int) {
+	for _, x := range copies {
+		if !c.health(x.worker).gone() {
+			alive++
+		}
+		if c.stays(x.worker) {
+			staying++
+		}
+	}
+	return alive, staying
 }
 
 // repairPart makes one more copy of a part, if too few of its copies are on workers that stay.
@@ -51,15 +92,7 @@ func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 	c := s.client
 	s.sweep(p)
 	good := s.good(p)
-	alive, staying := 0, 0
-	for _, x := range good {
-		if !c.gone(x.worker) {
-			alive++
-		}
-		if c.stays(x.worker) {
-			staying++
-		}
-	}
+	alive, staying := c.count(good)
 	switch {
 	case alive == 0:
 	case staying < c.config.Copies:
@@ -79,13 +112,19 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	others := s.without(p, c.takers())
 	if len(others) == 0 && staying > 0 {
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
-			return slices.DeleteFunc(good, func(x *partCopy) bool { return !c.leaves(x.worker) })
+			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
+				return !c.leaves(x.worker)
+			})
+			if len(leaving) == len(good) { // the one that was to stay is lost meanwhile
+				return nil
+			}
+			return leaving
 		})
 		return
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
 		_, enough := s.needs(p)
-		return w.Free() < enough || c.hasRefused(w.Worker)
+		return c.room(&w) < enough || c.hasRefused(w.Worker)
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
@@ -100,11 +139,14 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 // moveTo makes a copy of a part on a worker, and gives up those that are too many then.
 func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) bool {
 	c := s.client
+	least, _ := s.needs(p)
+	c.promise(worker, least)
 	err := s.copyTo(ctx, p, worker)
+	c.promise(worker, -least)
 	if errors.Is(err, attn.ErrCapacity) {
 		c.mu.Lock()
 		if m := c.members[worker]; m != nil {
-			m.refused = time.Now().Add(8 * c.config.Patience)
+			m.refused = c.now().Add(8 * c.config.Patience)
 		}
 		c.mu.Unlock()
 	}
@@ -115,12 +157,28 @@ func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) b
 	return true
 }
 
+// promise notes that a copy on its way will take some memory of a worker, or does so no more.
+func (c *Client) promise(worker string, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.promised[worker] += bytes; c.promised[worker] == 0 {
+		delete(c.promised, worker)
+	}
+}
+
+// room is what memory of a worker is not promised to copies on their way.
+func (c *Client) room(w *Status) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.Free() - c.promised[w.Worker]
+}
+
 // hasRefused reports whether a worker had no memory for a copy a while ago.
 func (c *Client) hasRefused(worker string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.members[worker]
-	return m != nil && m.refused.After(now())
+	return m != nil && m.refused.After(c.now())
 }
 
 // What share of its memory a worker uses that is nearly full, and at most one that a copy moves to
@@ -134,7 +192,11 @@ const (
 // placed now. The next one waits until the worker has announced what has become of it.
 func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	c := s.client
-	if time.Since(c.levelled) < c.config.Gone {
+	if !c.levelling.TryLock() {
+		return
+	}
+	defer c.levelling.Unlock()
+	if c.now().Sub(c.levelled) < c.config.Gone {
 		return
 	}
 	takers := c.takers()
@@ -149,7 +211,7 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	for _, w := range s.without(p, takers) {
 		if slices.Contains(first, w.Worker) && c.share(w.Worker, least) < fairlyEmpty {
 			s.moveTo(ctx, p, w.Worker)
-			c.levelled = time.Now().Add(c.config.Patience) // until its memory is free
+			c.levelled = c.now().Add(c.config.Patience) // until its memory is free
 			return
 		}
 	}
@@ -198,7 +260,7 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 		return err
 	}
 	r := copyRequest{copy: x.id, epoch: at.epoch, from: source.worker, source: source.id}
-	lengths, err := c.copy(ctx, worker, &r, copyPatience)
+	lengths, err := s.copyMost(ctx, p, worker, &r)
 	for i := 0; err == nil; i++ {
 		err = s.join(ctx, p, x, source, at.epoch, lengths)
 		if i == catchUps || !errors.Is(err, errBehind) {
@@ -212,6 +274,32 @@ func (s *Sequence) copyTo(ctx context.Context, p *sequencePart, worker string) e
 		c.freeSoon([]*partCopy{x})
 	}
 	return err
+}
+
+// copyMost lets a worker copy what a part has, for as long as it gets further: the part may grow
+// meanwhile, but not as fast.
+func (s *Sequence) copyMost(ctx context.Context, p *sequencePart, worker string, r *copyRequest) (
+	lengths []uint32, err error) {
+	s.mu.Lock()
+	want := s.lengthsIn(p, s.taken)
+	s.mu.Unlock()
+	for {
+		before := lengths
+		if lengths, err = s.client.copy(ctx, worker, r, copyPatience); err != nil {
+			return nil, err
+		}
+		if len(lengths) != len(want) {
+			return nil, fail(ErrProtocol, "worker %s has %d layers, want %d", worker, len(lengths),
+				len(want))
+		}
+		lacks := false
+		for i, n := range want {
+			lacks = lacks || lengths[i] < n
+		}
+		if !lacks || slices.Equal(lengths, before) {
+			return lengths, nil
+		}
+	}
 }
 
 // catchUps is how often a copy may fetch what was appended meanwhile, each time with more time
@@ -230,17 +318,25 @@ func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (res
 	return resume
 }
 
-// copy lets a worker copy, and returns how many tokens it has then.
+// copy lets a worker copy, and returns how many tokens it has then. It asks again where an answer
+// may be lost: then the worker goes on where it is.
 func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
-	patience time.Duration) ([]uint32, error) {
+	patience time.Duration) (lengths []uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	d, err := c.call(ctx, worker, r.encode(c.id))
-	if err != nil {
-		return nil, err
+	for wait := 4 * c.config.Patience; ; wait *= 2 {
+		attempt, cancel := context.WithTimeout(ctx, wait)
+		d, err := c.call(attempt, worker, r.encode(c.id))
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil {
+			lengths := d.u32s()
+			return lengths, d.end()
+		}
+		if !late || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	lengths := d.u32s()
-	return lengths, d.end()
 }
 
 // join counts on a copy from now on, if it has all that the part has: no append is running then.

@@ -63,7 +63,8 @@ const (
 	// Messages that wait in a subscription. What comes on top is dropped, and sent again by who
 	// misses the answer.
 	pendingMessages = 1 << 16
-	pendingBytes    = 512 << 20
+	pendingBytes    = 256 << 20
+	fewBytes        = 1 << 20 // of subjects with small messages
 )
 
 // DialNATS connects. Close the transport when clients and workers that use it are closed.
@@ -130,10 +131,20 @@ func (t *NATS) connect(options []nats.Option, servers []string) (err error) {
 	return err
 }
 
+// subscribe takes requests or replies, and subscribeFew messages that are small and not many.
 func (t *NATS) subscribe(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
+	return t.subscribeUpTo(subject, pendingBytes, each)
+}
+
+func (t *NATS) subscribeFew(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
+	return t.subscribeUpTo(subject, fewBytes, each)
+}
+
+func (t *NATS) subscribeUpTo(subject string, bytes int, each nats.MsgHandler) (*nats.Subscription,
+	error) {
 	s, err := t.conn.Subscribe(subject, each)
 	if err == nil {
-		err = s.SetPendingLimits(pendingMessages, pendingBytes)
+		err = s.SetPendingLimits(pendingMessages, bytes)
 	}
 	return s, err
 }
@@ -159,13 +170,18 @@ func (t *NATS) failAll(err error) {
 }
 
 // noteError takes an error that the server sent for no call in particular. If it is that something
-// may not be published, calls to there end with it; if replies may not come, all do, now and later.
+// may not be published, calls to there end with it; if replies may not come, or there are too many
+// subscriptions for that, all do, now and later.
 func (t *NATS) noteError(err error) {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
+	few := errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
+	if !errors.Is(err, nats.ErrPermissionViolation) && !few {
 		return
 	}
 	denied := fmt.Errorf("%w: %w: %w", ErrUnavailable, errDenied, err)
-	deaf := strings.Contains(err.Error(), "Subscription")
+	if few {
+		denied = fmt.Errorf("%w: %w: %w", ErrLimit, errDenied, err)
+	}
+	deaf := few || strings.Contains(err.Error(), "Subscription")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.calls {
@@ -341,7 +357,7 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 
 // Watch is that of [Transport].
 func (t *NATS) Watch(each func(status []byte)) (stop func(), err error) {
-	s, err := t.subscribe(t.prefix+".status", func(m *nats.Msg) { each(m.Data) })
+	s, err := t.subscribeFew(t.prefix+".status", func(m *nats.Msg) { each(m.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

@@ -78,7 +78,7 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 		}
 	}
 	var err error
-	if n.sub, err = t.subscribe(n.subject, n.receive); err != nil {
+	if n.sub, err = t.subscribeFew(n.subject, n.receive); err != nil {
 		return nil, &redactedError{errors.Join(ErrUnavailable, err)}
 	}
 	n.say()

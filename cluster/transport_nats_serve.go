@@ -18,6 +18,7 @@ type natsServer struct {
 	inbox  string // where replies may go
 	name   *natsName
 	stop   chan struct{}
+	asked  chan struct{}  // somebody wants to hear of the worker
 	wg     sync.WaitGroup // of what runs, callbacks of the connection too
 
 	mu       sync.Mutex
@@ -47,7 +48,8 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 		return nil, err
 	}
 	s := &natsServer{Service: service, link: t, worker: worker, inbox: t.prefix + ".inbox.",
-		stop: make(chan struct{}), requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+		stop: make(chan struct{}), asked: make(chan struct{}, 1),
+		requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
 	}
@@ -58,7 +60,12 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	hello, err := t.subscribe(t.prefix+".hello", func(*nats.Msg) { s.unlessStopped(s.announce) })
+	hello, err := t.subscribeFew(t.prefix+".hello", func(*nats.Msg) {
+		select {
+		case s.asked <- struct{}{}:
+		default: // it is asked already
+		}
+	})
 	if err != nil {
 		_ = requests.Unsubscribe()
 		s.name.release()
@@ -102,26 +109,41 @@ func (s *natsServer) unlessStopped(f func()) {
 
 func (s *natsServer) announce() { _ = s.link.conn.Publish(s.link.prefix+".status", s.Status()) }
 
-// announceAlways announces the worker, and forgets requests whose pieces do not come any more.
+// helloPause is how long a worker waits between announcements, however often it is asked for them.
+const helloPause = 20 * time.Millisecond
+
+// announceAlways announces the worker now and then, and when somebody asks for it.
 func (s *natsServer) announceAlways() {
 	tick := time.NewTicker(s.Every)
 	defer tick.Stop()
+	s.name.say()
 	for {
 		s.announce()
-		s.name.say()
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(min(s.Every, helloPause)):
+		}
 		select {
 		case <-s.stop:
 			return
 		case <-s.name.lost:
 			return
+		case <-s.asked:
 		case now := <-tick.C:
-			s.mu.Lock()
-			for key, r := range s.requests {
-				if now.Sub(r.last) > ackPatience {
-					s.forget(key)
-				}
-			}
-			s.mu.Unlock()
+			s.name.say()
+			s.forgetLate(now)
+		}
+	}
+}
+
+// forgetLate forgets requests whose pieces do not come any more.
+func (s *natsServer) forgetLate(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range s.requests {
+		if now.Sub(r.last) > ackPatience {
+			s.forget(key)
 		}
 	}
 }

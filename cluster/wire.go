@@ -65,8 +65,9 @@ func (e *encoder) u64s(x []uint64) {
 // decoder reads a message. The first fault is its error, and everything after it reads as zero. No
 // list is made before the message was seen to be long enough for it.
 type decoder struct {
-	data []byte
-	err  error
+	data  []byte
+	whole int64 // bytes of the request
+	err   error
 }
 
 // take is the next n bytes, nil if there are fewer.
@@ -147,6 +148,17 @@ func (d *decoder) list(bytes int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// atMost is list for a list that has a name and a longest length: what is made of its elements is
+// larger than they are.
+func (d *decoder) atMost(name string, bytes, most int) int {
+	n := d.list(bytes)
+	if n > most {
+		d.refuse("there are %d %s, want at most %d", n, name, most)
+		return 0
+	}
+	return n
 }
 
 func (d *decoder) bytes() []byte { return d.take(d.list(1)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -18,25 +17,31 @@ import (
 type WorkerConfig struct {
 	Name      string        // letters, digits, - and _; other workers have other names
 	Memory    int64         // bytes of keys and values
+	Clients   int           // that may have copies here: 1024
 	Sequences int           // that may have parts here: 4096
 	Copies    int           // of parts: 65536
 	Calls     int           // at the same time: 64; more are refused with ErrBusy
+	InFlight  int64         // bytes of requests, states and replies: 512 MiB; more are refused so, too
 	Reply     int           // bytes of a reply: 64 MiB
+	CopyRate  int64         // bytes a second that copies take from other workers, and give: 256 MiB
 	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
 	Announce  time.Duration // between announcements: 1 second
 	Threads   int           // that compute: GOMAXPROCS
 }
 
 func (c *WorkerConfig) complete() error {
+	setDefault(&c.Clients, 1024)
 	setDefault(&c.Sequences, 4096)
 	setDefault(&c.Copies, 65536)
 	setDefault(&c.Calls, 64)
+	setDefault(&c.InFlight, 512<<20)
 	setDefault(&c.Reply, defaultMaxMessage)
+	setDefault(&c.CopyRate, 256<<20)
 	setDefault(&c.Lease, time.Minute)
 	setDefault(&c.Announce, time.Second)
 	setDefault(&c.Threads, runtime.GOMAXPROCS(0))
-	if c.Memory < 1 || min(c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 || min(c.Lease,
-		c.Announce) < 1 {
+	if min(c.Memory, c.CopyRate, c.InFlight) < 1 || min(c.Lease, c.Announce) < 1 ||
+		min(c.Clients, c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
 	c.Memory = min(c.Memory, mostAmount)
@@ -59,11 +64,17 @@ type Worker struct {
 	arena     arena
 	instance  uint64
 	stop      func()
-	done      chan struct{}
+	ctx       context.Context // until Close
+	cancel    context.CancelFunc
 	wg        sync.WaitGroup // of calls and of what goes on in the background
 	displaced chan error
 	running   chan struct{} // has one for each call,
 	threads   chan struct{} // and one for each that computes
+	copying   chan struct{} // or copies from another worker
+	flight    flight
+	copySlice time.Duration // for how long a call copies
+	takes     pace          // of runs from other workers,
+	gives     pace          // and to them
 
 	calls, refused, malformed atomic.Uint64
 
@@ -82,15 +93,19 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	w := &Worker{config: c, transport: t, instance: rand.Uint64(), done: make(chan struct{}),
+	w := &Worker{config: c, transport: t, instance: newID(),
 		displaced: make(chan error, 1), running: make(chan struct{}, c.Calls),
 		threads: make(chan struct{}, c.Threads),
-		clients: map[clientID]*owner{}}
-	w.arena = arena{limit: c.Memory, slabs: map[attn.StoreConfig][]*slab{}}
+		copying: make(chan struct{}, max(1, c.Calls/copyShare)), copySlice: copySlice,
+		flight: flight{limit: c.InFlight},
+		takes:  pace{rate: c.CopyRate}, gives: pace{rate: c.CopyRate}, clients: map[clientID]*owner{}}
+	w.arena.limit, w.arena.slabs = c.Memory, map[attn.StoreConfig][]*slab{}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})
 	if err != nil {
+		w.cancel()
 		return nil, err
 	}
 	w.stop = stop
@@ -108,7 +123,7 @@ func (w *Worker) Close() {
 	if closed {
 		return
 	}
-	close(w.done)
+	w.cancel() // Close does not wait for another worker
 	w.stop()
 	w.wg.Wait()
 	w.mu.Lock()
@@ -139,28 +154,11 @@ func (w *Worker) Status() Status {
 		Running: len(w.running), Calls: w.calls.Load(), Refused: w.refused.Load(),
 		Malformed: w.malformed.Load(), Kernels: attn.Implementation()}
 	s.Used, s.Spare = w.arena.bytes()
+	s.Tokens = w.arena.tokens.Load()
 	w.mu.Lock()
 	s.Leaving = w.leaving
 	s.Clients, s.Copies, s.Sequences = len(w.clients), w.kept.copies, w.kept.sequences
-	var parts []*part
-	for _, o := range w.clients {
-		for _, p := range o.copies {
-			parts = append(parts, p)
-		}
-	}
 	w.mu.Unlock()
-	for _, p := range parts {
-		if !p.mu.TryRLock() {
-			continue // somebody changes it
-		}
-		for i := range p.layers {
-			if l := &p.layers[i]; l.mu.TryRLock() {
-				s.Tokens += int64(l.length)
-				l.mu.RUnlock()
-			}
-		}
-		p.mu.RUnlock()
-	}
 	return s
 }
 
@@ -180,6 +178,13 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 			w.config.Calls)))
 		return
 	}
+	size := int64(len(request))
+	if err := w.flight.take(size, 0); err != nil {
+		w.refused.Add(1)
+		send(errorReply(err))
+		return
+	}
+	defer func() { w.flight.add(-size) }()
 	w.calls.Add(1)
 	reply, err := w.answer(request)
 	if err != nil {
@@ -189,6 +194,8 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 		w.refused.Add(1)
 		reply = errorReply(err)
 	}
+	w.flight.add(int64(len(reply)))
+	size += int64(len(reply))
 	send(reply)
 }
 
@@ -215,6 +222,8 @@ func (w *Worker) answer(request []byte) ([]byte, error) {
 		return w.read(client, d)
 	case opCopy:
 		return w.copy(client, d)
+	case opStep:
+		return w.step(client, d)
 	}
 	if err := d.end(); err != nil {
 		return nil, err
@@ -246,8 +255,8 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o := w.owner(client, r.lease)
-	if o.copies[r.copy] != nil {
+	o := w.clients[client]
+	if o != nil && o.copies[r.copy] != nil {
 		return beginReply().data, nil // it came twice
 	}
 	if w.leaving {
@@ -256,19 +265,22 @@ func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	if err := w.checkRoom(o, &r); err != nil {
 		return nil, err
 	}
-	w.keep(o, newPart(r, &w.arena))
+	w.keep(w.owner(client, r.lease), newPart(r, &w.arena))
 	return beginReply().data, nil
 }
 
-// checkRoom makes sure that one more copy is within the limits. The lock is held.
+// checkRoom makes sure that one more copy is within the limits, of a client that may be new. The
+// lock is held.
 func (w *Worker) checkRoom(o *owner, r *createRequest) error {
 	switch k := &w.kept; {
+	case o == nil && len(w.clients) >= w.config.Clients:
+		return fail(ErrLimit, "%d clients are here, want at most %d", len(w.clients), w.config.Clients)
 	case k.copies >= w.config.Copies:
 		return fail(ErrLimit, "%d copies are here, want at most %d", k.copies, w.config.Copies)
 	case k.layers+r.shape.layers > maxLayers:
 		return fail(ErrLimit, "copies have %d layers in all, and %d more are wanted, want at most %d",
 			k.layers, r.shape.layers, maxLayers)
-	case k.sequences >= w.config.Sequences && o.sequences[r.sequence] == 0:
+	case k.sequences >= w.config.Sequences && !o.has(r.sequence):
 		return fail(ErrLimit, "%d sequences are here, want at most %d", k.sequences,
 			w.config.Sequences)
 	}
@@ -301,12 +313,17 @@ func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
+	n, err := w.appendTo(client, &r)
+	return u32sReply([]uint32{uint32(n)}), err
+}
+
+// appendTo appends to a copy, and returns how many tokens the layer has then.
+func (w *Worker) appendTo(client clientID, r *appendRequest) (length int, err error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	n, err := p.append(&r)
-	return u32sReply([]uint32{uint32(n)}), err
+	return p.append(r)
 }
 
 func (w *Worker) truncate(client clientID, d *decoder) ([]byte, error) {
@@ -326,12 +343,17 @@ func (w *Worker) release(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
+	if err := w.checkNamed(r.copies); err != nil {
+		return nil, err
+	}
 	for _, copy := range r.copies {
 		w.remove(client, copy)
 	}
 	return beginReply().data, nil
 }
 
+// read gives another worker a run, or says how long that is to wait: copies take no more of the
+// network than they may.
 func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 	var r readRequest
 	if err := r.decode(d); err != nil {
@@ -341,70 +363,16 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if wait := w.gives.wait(time.Now()); wait > 0 {
+		reply := readReply{wait: wait}
+		return reply.encode(), nil
+	}
+	run := p.runBytes()
+	if err := w.flight.take(run, d.whole); err != nil {
+		return nil, err
+	}
+	defer w.flight.add(-run)
 	reply, err := p.read(&r)
+	w.gives.went(len(reply.saved), time.Now())
 	return reply.encode(), err
-}
-
-// copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer.
-func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
-	var r copyRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	p, err := w.part(client, r.copy)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), copyPatience)
-	defer cancel()
-	go func() {
-		select {
-		case <-w.done: // Close does not wait for another worker
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	for layer := range p.layers {
-		if err := w.copyLayer(ctx, client, p, &r, layer); err != nil {
-			return nil, err
-		}
-	}
-	return u32sReply(p.lengths()), nil
-}
-
-// copyPatience is how long a part takes at most to be copied, and callPatience one of its runs.
-const (
-	copyPatience = time.Minute
-	callPatience = 10 * time.Second
-)
-
-func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
-	layer int) error {
-	ctx, cancel := context.WithTimeout(ctx, callPatience)
-	defer cancel()
-	p.layers[layer].mu.RLock()
-	i := max(0, len(p.layers[layer].runs)-1)
-	p.layers[layer].mu.RUnlock()
-	for n := i + 1; i < n; i++ {
-		read := readRequest{r.source, r.epoch, uint32(layer), uint32(i)}
-		data, err := w.transport.Call(ctx, r.from, read.encode(client))
-		if err != nil {
-			return err
-		}
-		d, err := decodeReply(r.from, data)
-		if err != nil {
-			return err
-		}
-		var reply readReply
-		if err := reply.decode(d); err != nil {
-			return err
-		}
-		if n = reply.runs; i < n {
-			if err := p.load(r.epoch, layer, i, reply.saved); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

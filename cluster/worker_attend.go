@@ -8,16 +8,25 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// attending is a request for states while it is computed: in pieces, by as many goroutines as there
-// are threads and pieces.
+// attending is requests for states while they are computed: in pieces, by as many goroutines as
+// there are threads and pieces.
 type attending struct {
 	*Worker
+	request int64 // its bytes
+	asked   []asked
+	size    int64 // of all states
+	keys    int64 // of all parts
+	pieces  []piece
+	next    atomic.Int64 // piece that nobody computes yet
+}
+
+// asked is one of the requests.
+type asked struct {
 	attendRequest
 	copies []*part
 	errs   []error // of parts
 	groups []group
-	pieces []piece
-	next   atomic.Int64 // piece that nobody computes yet
+	err    error // nothing of it is computed
 }
 
 // group is parts whose keys follow each other and whose states are to be one.
@@ -35,49 +44,70 @@ type group struct {
 // piece is some keys of a group, all of an aligned power of two segments, so that states of pieces
 // merge with the bits of one.
 type piece struct {
+	of       *asked
 	group    *group
 	number   int // which of the group's pieces it is
 	from, to int // keys of the group
 }
 
 func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
-	a := attending{Worker: w}
-	if err := a.decode(d); err != nil {
+	var r attendRequest
+	if err := r.decode(d); err != nil {
 		return nil, err
 	}
-	if err := a.find(client); err != nil {
-		return nil, err
+	a := attending{Worker: w, request: d.whole, asked: []asked{{attendRequest: r}}}
+	defer a.close()
+	a.run(client)
+	x := &a.asked[0]
+	if x.err != nil {
+		return nil, x.err
+	}
+	reply := x.reply()
+	return reply.encode(), nil
+}
+
+// run computes what is asked for.
+func (a *attending) run(client clientID) {
+	for i := range a.asked {
+		a.asked[i].err = a.find(&a.asked[i], client)
+	}
+	if err := a.flight.take(a.size, a.request); err != nil {
+		a.size = 0
+		for i := range a.asked {
+			if a.asked[i].err == nil {
+				a.asked[i].err = err
+			}
+		}
+		return
 	}
 	a.divide()
 	a.compute()
-	defer a.close()
-	return a.reply(), nil
 }
 
-// find looks for the copies of each group, and makes sure that states are not too much.
-func (a *attending) find(client clientID) error {
-	a.copies, a.errs = make([]*part, len(a.parts)), make([]error, len(a.parts))
-	size, keys := int64(0), int64(0)
-	for i := range a.parts {
-		if i == 0 || !a.parts[i].joins {
-			a.groups = append(a.groups, group{from: i})
+// find looks for the copies of each group, and makes sure that states are not too much, with those
+// of the requests before.
+func (a *attending) find(x *asked, client clientID) error {
+	x.copies, x.errs = make([]*part, len(x.parts)), make([]error, len(x.parts))
+	for i := range x.parts {
+		if i == 0 || !x.parts[i].joins {
+			x.groups = append(x.groups, group{from: i})
 		}
-		g := &a.groups[len(a.groups)-1]
-		if keys += int64(a.parts[i].keys); keys > most {
-			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, most)
+		g := &x.groups[len(x.groups)-1]
+		if a.keys += int64(x.parts[i].keys); a.keys > most {
+			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", a.keys, most)
 		}
-		g.to, g.keys = i+1, g.keys+a.parts[i].keys
-		if a.copies[i], a.errs[i] = a.part(client, a.parts[i].copy); a.errs[i] != nil {
-			g.err = a.errs[i]
+		g.to, g.keys = i+1, g.keys+x.parts[i].keys
+		if x.copies[i], x.errs[i] = a.part(client, x.parts[i].copy); x.errs[i] != nil {
+			g.err = x.errs[i]
 			continue
 		}
 		// A whole part is one node; a beginning has one more for each bit. q has at least as many
 		// elements as heads and rows, so nothing overflows.
 		if i == g.from {
-			size += a.stateBytes(a.copies[i])
+			a.size += x.stateBytes(x.copies[i])
 		}
-		if size > int64(a.config.Reply) {
-			return fail(ErrLimit, "the states have more than %d bytes, want at most %d", size,
+		if a.size > int64(a.config.Reply) {
+			return fail(ErrLimit, "the states have more than %d bytes, want at most %d", a.size,
 				a.config.Reply)
 		}
 	}
@@ -85,35 +115,44 @@ func (a *attending) find(client clientID) error {
 }
 
 // stateBytes is about what the state of a part takes.
-func (a *attending) stateBytes(p *part) int64 {
-	return 4 * int64(a.heads) * int64(a.rows) * int64(p.shape.valueDim+2)
+func (x *asked) stateBytes(p *part) int64 {
+	return 4 * int64(x.heads) * int64(x.rows) * int64(p.shape.valueDim+2)
 }
 
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
 const piecesPerThread = 4
 
-// divide makes pieces of the groups: a few for each thread, of whole segments, whose states are not
-// too much either.
+// divide makes pieces of the groups: a few for each thread, of whole runs, whose states are not too
+// much either.
 func (a *attending) divide() {
-	keys, size := 0, int64(1)
-	for i := range a.groups {
-		if g := &a.groups[i]; g.err == nil {
-			keys, size = keys+g.keys, max(size, a.stateBytes(a.copies[g.from]))
-		}
-	}
+	keys, size, length := 0, int64(1), attn.Segment
+	a.eachGroup(func(x *asked, g *group) {
+		p := x.copies[g.from]
+		keys, size, length = keys+g.keys, max(size, x.stateBytes(p)), max(length, p.long)
+	})
 	pieces := 1
 	if threads := cap(a.threads); threads > 1 {
 		pieces = min(piecesPerThread*threads, int(int64(a.config.Reply)/size))
 	}
-	length := attn.Segment
 	for (keys-1)/length >= pieces {
 		length *= 2
 	}
-	for i := range a.groups {
-		g := &a.groups[i]
-		for from := 0; g.err == nil && (from < g.keys || from == 0); from += length {
-			a.pieces = append(a.pieces, piece{g, len(g.waits), from, min(from+length, g.keys)})
+	a.eachGroup(func(x *asked, g *group) {
+		for from := 0; from < g.keys || from == 0; from += length {
+			a.pieces = append(a.pieces, piece{x, g, len(g.waits), from, min(from+length, g.keys)})
 			g.waits = append(g.waits, nil)
+		}
+	})
+}
+
+// eachGroup calls f for the groups whose copies are all there.
+func (a *attending) eachGroup(f func(x *asked, g *group)) {
+	for i := range a.asked {
+		x := &a.asked[i]
+		for j := range x.groups {
+			if g := &x.groups[j]; x.err == nil && g.err == nil {
+				f(x, g)
+			}
 		}
 	}
 }
@@ -136,29 +175,29 @@ func (a *attending) computeSome() {
 			return
 		}
 		a.threads <- struct{}{}
-		a.pieces[i].compute(a)
+		a.pieces[i].compute()
 		<-a.threads
 	}
 }
 
 // compute computes the state of a piece.
-func (x *piece) compute(a *attending) {
-	g := x.group
-	s, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: a.heads, Queries: a.rows,
-		ValueDim: a.copies[g.from].shape.valueDim})
+func (x *piece) compute() {
+	r, g := x.of, x.group
+	s, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: r.heads, Queries: r.rows,
+		ValueDim: r.copies[g.from].shape.valueDim})
 	if err != nil {
-		g.fail(a, g.from, err)
+		g.fail(r, g.from, err)
 		return
 	}
-	at, offset := 0, a.parts[g.from].offset-x.from // of query 0 after the state's first key
+	at, offset := 0, r.parts[g.from].offset-x.from // of query 0 after the state's first key
 	for i := g.from; i < g.to; i++ {
-		from, to := max(x.from-at, 0), min(x.to-at, a.parts[i].keys)
-		at += a.parts[i].keys
+		from, to := max(x.from-at, 0), min(x.to-at, r.parts[i].keys)
+		at += r.parts[i].keys
 		if from >= to {
 			continue
 		}
-		if err := a.copies[i].attend(s, &a.attendRequest, &a.parts[i], offset, from, to); err != nil {
-			g.fail(a, i, err)
+		if err := r.copies[i].attend(s, &r.attendRequest, &r.parts[i], offset, from, to); err != nil {
+			g.fail(r, i, err)
 			_ = s.Close() // it is open
 			return
 		}
@@ -168,10 +207,10 @@ func (x *piece) compute(a *attending) {
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
 // not merge with the same bits.
-func (g *group) fail(a *attending, part int, err error) {
+func (g *group) fail(x *asked, part int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.err, a.errs[part] = err, err
+	g.err, x.errs[part] = err, err
 }
 
 // add merges the state of a piece when those before it are.
@@ -194,27 +233,30 @@ func (g *group) add(number int, s *attn.State) {
 
 // close gives back the memory of all states.
 func (a *attending) close() {
-	for i := range a.groups {
-		g := &a.groups[i]
-		for _, s := range append(g.waits, g.state) {
-			_ = s.Close() // it is open, or nil
+	a.flight.add(-a.size)
+	for i := range a.asked {
+		for j := range a.asked[i].groups {
+			g := &a.asked[i].groups[j]
+			for _, s := range append(g.waits, g.state) {
+				_ = s.Close() // it is open, or nil
+			}
 		}
 	}
 }
 
 // reply has the state of each group at its first part, or says for each part why there is none.
-func (a *attending) reply() []byte {
-	r := attendReply{make([][]byte, len(a.parts)), a.errs}
-	for i := range a.groups {
-		g := &a.groups[i]
+func (x *asked) reply() attendReply {
+	r := attendReply{make([][]byte, len(x.parts)), x.errs}
+	for i := range x.groups {
+		g := &x.groups[i]
 		if g.err == nil {
 			r.states[g.from], g.err = g.state.MarshalBinary()
 		}
 		if g.err != nil {
-			g.blame(a.errs[g.from:g.to])
+			g.blame(x.errs[g.from:g.to])
 		}
 	}
-	return r.encode()
+	return r
 }
 
 // blame gives each part an error: those that have none the one that another has.

@@ -28,7 +28,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
-		case <-w.done:
+		case <-w.ctx.Done():
 			return fail(attn.ErrClosed, "the worker was closed with %d copies", copies)
 		case <-ctx.Done():
 			return fail(ErrUnavailable, "%d copies are still here: %v", copies, ctx.Err())

@@ -9,6 +9,9 @@ func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
+	if err := w.checkNamed(r.copies); err != nil {
+		return nil, err
+	}
 	known := make(map[uint64]bool, len(r.copies))
 	for _, copy := range r.copies {
 		known[copy] = true
@@ -44,7 +47,7 @@ func (w *Worker) endLeases() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.done:
+		case <-w.ctx.Done():
 			return
 		case <-tick.C:
 		}

@@ -25,6 +25,17 @@ func (w *Worker) owner(client clientID, lease uint32) *owner {
 	return o
 }
 
+// has reports whether a client has a copy of a sequence here.
+func (o *owner) has(sequence uint64) bool { return o != nil && o.sequences[sequence] > 0 }
+
+// checkNamed makes sure that a request names no more copies than there may be.
+func (w *Worker) checkNamed(copies []uint64) error {
+	if len(copies) > w.config.Copies {
+		return fail(ErrLimit, "%d copies are named, want at most %d", len(copies), w.config.Copies)
+	}
+	return nil
+}
+
 // keep adds a copy to a client's. The lock is held.
 func (w *Worker) keep(o *owner, p *part) {
 	o.copies[p.copy] = p

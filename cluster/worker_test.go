@@ -67,7 +67,8 @@ func lifeOfACopy(id clientID, n uint64) [][]byte {
 	return [][]byte{
 		(&createRequest{copy: n, sequence: n / 3, tokens: 1024, lease: 60000,
 			shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}).encode(id),
-		(&appendRequest{copy: n, tokens: 2, k: make([]float32, 8), v: make([]float32, 8)}).encode(id),
+		(&appendRequest{copy: n, pieces: []tokenPiece{{tokens: 2,
+			k: make([]byte, 32), v: make([]byte, 32)}}}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
 			parts: []attendPart{{copy: n, keys: 2}}}).encode(id),
 		beginRequest(opStatus, id).data,

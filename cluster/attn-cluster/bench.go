@@ -15,16 +15,18 @@ import (
 
 const benchAbout = `attn-cluster bench
 
-Measures decoding steps on clusters of processes on this machine, in turns with what they consist
-of: attention over the same tokens in this process, with as many threads as there are workers, up to
-the cores; bare NATS requests of as many bytes, one to each of as many processes, all at the same
-time; and the same over plain TCP connections, which is the least that any stream needs. 8 query
-heads over 2 of 64, F32. The table is Markdown. Times are the least, p50 and p99; what follows from
-them does so from p50:
+Measures decoding steps, each of a new token, on clusters of processes on this machine, in turns
+with what they consist of: attention over the same tokens in this process, with as many threads as
+there are workers, up to the cores; bare NATS requests of as many bytes, one to each of as many
+processes, all at the same time; and the same over plain TCP connections, which is the least that
+any stream needs. 8 query heads over 2 of 64, F32. The table is Markdown. Times are the least, p50
+and p99; what follows from them does so from p50:
 
   GB/s       bytes of keys and values / step
   overhead   (step - attention) / NATS
   TCP saves  (NATS - TCP) / step
+
+With -batch it measures steps of so many sequences together, in turns with those of one.
 
 `
 
@@ -34,8 +36,10 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens))
 	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers))
 	fs.IntVar(&b.steps, "n", 400, "steps of each case")
+	fs.IntVar(&b.batch, "batch", 1, "`sequences` that take steps together, compared with one")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
+	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -46,11 +50,23 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	if b.steps < 1 {
 		return usagef("-n is %d, want at least 1", b.steps)
 	}
-	fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
-		"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	if b.batch < 1 {
+		return usagef("-batch is %d, want at least 1", b.batch)
+	}
+	if *appends {
+		return b.measureAppends(ctx)
+	}
+	measure := b.measure
+	if b.batch > 1 {
+		measure = b.measureBatch
+		batchHeader(stdout, b.batch)
+	} else {
+		fmt.Fprintln(stdout, "| tokens | workers | sent | received | step | GB/s | attention | NATS | "+
+			"TCP | overhead | TCP saves |\n|"+strings.Repeat("---:|", 11))
+	}
 	for _, tokens := range b.tokens {
 		for _, workers := range b.workers {
-			if err := b.measure(ctx, tokens, workers); err != nil {
+			if err := measure(ctx, tokens, workers); err != nil {
 				return err
 			}
 		}
@@ -79,6 +95,7 @@ type bench struct {
 	tokens  []int
 	workers []int
 	steps   int
+	batch   int
 }
 
 // times are those of one case.
@@ -104,10 +121,8 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	defer t.close()
 	_ = t.pool.Close() // nobody uses it
 	t.pool = attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
-	for at := 0; at < tokens; at += 4096 {
-		if err := t.append(ctx, 0, min(4096, tokens-at)); err != nil {
-			return err
-		}
+	if err := b.fill(ctx, t, tokens); err != nil {
+		return err
 	}
 	bare, err := startBare(l, workers)
 	if err != nil {
@@ -122,15 +137,17 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	return nil
 }
 
+// warm is how many turns do not count.
+const warm = 20
+
 // takeTurns measures everything in turns, so that each meets the same machine. The first turns do
 // not count.
 func (b *bench) takeTurns(ctx context.Context, t *twin, e *bare) (x times, err error) {
-	const warm = 20
 	for i := range warm + b.steps {
 		if err := ctx.Err(); err != nil {
 			return x, err
 		}
-		s, err := t.attend(ctx, 0, 1)
+		s, err := t.step(ctx, 0, 1)
 		if err != nil {
 			return x, err
 		}

@@ -133,7 +133,7 @@ func (d *demo) fill(ctx context.Context, t *twin) error {
 	return nil
 }
 
-// decode appends a token and attends, again and again.
+// decode takes a step for a token, again and again.
 func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 	victim := ""
 	for i := range d.steps {
@@ -148,10 +148,7 @@ func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 			}
 			d.say("Worker %s is back, without what it had.", victim)
 		}
-		if err := t.append(ctx, 0, 1); err != nil {
-			return nil, err
-		}
-		s, err := t.attend(ctx, 0, 1)
+		s, err := t.step(ctx, 0, 1)
 		if err != nil {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}

@@ -21,8 +21,8 @@ type paper struct {
 var paperModel = paper{layers: 32, heads: 32, kvHeads: 8, dim: 128, tokens: 1 << 20, part: 16384,
 	element: 2, memory: 200e9, roundTrip: 200 * time.Microsecond}
 
-// roundTrips are those of a layer: its queries follow its new token, and that the layer before.
-const roundTrips = 2
+// roundTrips are those of a layer: its queries travel with its new token.
+const roundTrips = 1
 
 // keys is the bytes of keys and values of a layer.
 func (p *paper) keys() float64 {

@@ -16,7 +16,7 @@ func TestPaper(t *testing.T) {
 	if sent != 4*32*128*4 || received != 64*32*130*4 {
 		t.Errorf("a layer sends %v bytes and receives %v, want 65536 and 1064960", sent, received)
 	}
-	want := 32 * (2*200e-6 + 1064960/1.25e9 + math.Exp2(32)/200e9/4)
+	want := 32 * (200e-6 + 1064960/1.25e9 + math.Exp2(32)/200e9/4)
 	if got := p.spread(4, 1.25e9); math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("a token takes %v s on 4 machines, want %v", got, want)
 	}

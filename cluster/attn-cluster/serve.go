@@ -44,14 +44,20 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.Lookup("url").DefValue, o.url = "", ""
 	o.own.register(fs)
 	w, memory, reply := &o.worker, byteCount(0), byteCount(0)
+	rate, flight := byteCount(0), byteCount(0)
 	fs.StringVar(&w.Name, "name", "", "of this worker, which no other has (default "+hostName("")+
 		", with -2, -3 and so on where workers have that)")
 	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
 	fs.IntVar(&w.Threads, "threads", 0, "that compute (default GOMAXPROCS)")
+	fs.IntVar(&w.Clients, "clients", 0, "that may have copies here (default 1024)")
 	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
 	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")
 	fs.IntVar(&w.Calls, "calls", 0, "at the same time (default 64)")
 	fs.Var(&reply, "reply", "`bytes` of the largest reply (default 64 MiB)")
+	fs.Var(&flight, "in-flight", "`bytes` of requests, states and replies at the same time (default "+
+		"512 MiB)")
+	fs.Var(&rate, "copy-rate", "`bytes` a second that copies take from other workers, and as many "+
+		"that they are given (default 256 MiB)")
 	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
 		"(default 1m)")
 	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
@@ -77,6 +83,7 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		return usagef("-listen and -nats are those of a NATS server of this process, want none with -url")
 	}
 	w.Memory, w.Reply = int64(memory), reply.int()
+	w.InFlight, w.CopyRate = int64(flight), int64(rate)
 	wanted, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if o.child {

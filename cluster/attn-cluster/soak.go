@@ -20,11 +20,11 @@ import (
 
 const soakAbout = `attn-cluster soak -for 30m
 
-Appends, attends and truncates on a cluster of processes on this machine, while workers are killed,
-leave, come back, are stopped for a while, and get messages that are garbage. One worker at a time
-has trouble, and the next one when all copies are there again: so no token may be lost. Each output
-is compared with one machine, bit for bit. After each sequence no page may be in use, and no memory
-or goroutine be left over.
+Appends, attends, takes steps and truncates on a cluster of processes on this machine, while workers
+are killed, leave, come back, are stopped for a while, and get messages that are garbage. One worker
+at a time has trouble, and the next one when all copies are there again: so no token may be lost.
+Each output is compared with one machine, bit for bit. After each sequence no page may be in use,
+and no memory or goroutine be left over.
 
 `
 
@@ -134,7 +134,7 @@ func (s *soak) round(ctx context.Context, duration time.Duration) error {
 	return s.local.empty(ctx)
 }
 
-// use appends or truncates, and compares.
+// use appends, by steps or not, or truncates, and compares.
 func (s *soak) use(ctx context.Context, t *twin, most int) error {
 	n := 1 + s.random.IntN(1<<s.random.IntN(11))
 	if have := t.near[0].Len(); have+n > most {
@@ -148,14 +148,23 @@ func (s *soak) use(ctx context.Context, t *twin, most int) error {
 			return err
 		}
 	}
+	s.appended += n
+	if s.random.IntN(2) == 0 {
+		return s.output(t, func(layer int) (step, error) { return t.step(ctx, layer, n) })
+	}
 	for layer := range t.layers {
 		if err := t.append(ctx, layer, n); err != nil {
 			return err
 		}
 	}
-	s.appended += n
+	rows := 1 + s.random.IntN(min(n, 4))
+	return s.output(t, func(layer int) (step, error) { return t.attend(ctx, layer, rows) })
+}
+
+// output makes a call for each layer, which compares.
+func (s *soak) output(t *twin, call func(layer int) (step, error)) error {
 	for layer := range t.layers {
-		x, err := t.attend(ctx, layer, 1+s.random.IntN(min(n, 4)))
+		x, err := call(layer)
 		if err != nil {
 			return err
 		}

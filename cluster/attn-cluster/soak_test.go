@@ -38,6 +38,15 @@ func TestBench(t *testing.T) {
 	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 2048 | ") != 2 {
 		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
 	}
+	status, stdout, stderr = call(t, "bench", "-tokens", "1024", "-workers", "2", "-n", "3", "-batch",
+		"4")
+	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 1024 | 2 | ") != 1 {
+		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
+	}
+	if status, _, stderr := call(t, "bench", "-batch", "0"); status != 2 ||
+		!strings.Contains(stderr, "-batch") {
+		t.Errorf("status %d, stderr %q, want that -batch is 0", status, stderr)
+	}
 }
 
 // TestScrapeFails is of a worker without metrics.

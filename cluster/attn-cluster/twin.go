@@ -95,14 +95,33 @@ func (t *twin) append(ctx context.Context, layer, n int) error {
 	return t.far.Append(ctx, layer, k, v)
 }
 
-// step is what a call of Attend took.
+// step is what a call took.
 type step struct {
-	far, near      time.Duration
-	sent, received uint64 // bytes, by the client
+	far, near      time.Duration // near without its append
+	sent, received uint64        // bytes, by the client
 }
 
 // attend compares the last rows of a layer: outputs and LSE have the same bits, or it is an error.
 func (t *twin) attend(ctx context.Context, layer, rows int) (step, error) {
+	return t.compare(layer, rows, t.far.Len(layer), func(dst, q attn.Tensor, o *attn.Options) error {
+		return t.far.Attend(ctx, layer, dst, q, o)
+	})
+}
+
+// step adds tokens to a layer of both, and compares their rows.
+func (t *twin) step(ctx context.Context, layer, n int) (step, error) {
+	k, v := t.tensor(n, t.kvHeads), t.tensor(n, t.kvHeads)
+	if err := t.near[layer].Append(k, v); err != nil {
+		return step{}, err
+	}
+	return t.compare(layer, n, t.near[layer].Len(), func(dst, q attn.Tensor, o *attn.Options) error {
+		return t.far.Step(ctx, layer, dst, q, k, v, o)
+	})
+}
+
+// compare compares a call with attention in this process.
+func (t *twin) compare(layer, rows, length int,
+	call func(dst, q attn.Tensor, o *attn.Options) error) (step, error) {
 	q := t.tensor(rows, t.heads)
 	out := func() (attn.Tensor, *attn.Options) {
 		return attn.BLHD(make([]float32, len(q.Data)), 1, rows, t.heads, t.dim),
@@ -113,12 +132,15 @@ func (t *twin) attend(ctx context.Context, layer, rows int) (step, error) {
 	want, near := out()
 	var s step
 	before, start := t.link.Conn().Stats(), time.Now()
-	err := t.far.Attend(ctx, layer, got, q, far)
+	err := call(got, q, far)
 	s.far = time.Since(start)
 	after := t.link.Conn().Stats()
 	s.sent, s.received = after.OutBytes-before.OutBytes, after.InBytes-before.InBytes
 	if err != nil {
 		return s, err
+	}
+	if n := t.far.Len(layer); n != length {
+		return s, fmt.Errorf("layer %d has %d tokens on the cluster, want %d", layer, n, length)
 	}
 	near.QueryLens = []int{rows}
 	start = time.Now()

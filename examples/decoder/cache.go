@@ -6,10 +6,9 @@ import "github.com/seed-1415985d/attn"
 // they are changes no bit.
 type cache interface {
 	newSequence() (sequence, error)
-	// append adds rows of keys and values to a layer of the pieces' sequences.
-	append(layer int, k, v attn.Tensor, pieces []piece) error
-	// attend lets rows of queries see their sequences, of which they are the last tokens.
-	attend(layer int, dst, q attn.Tensor, pieces []piece) error
+	// step adds rows of keys and values to a layer of the pieces' sequences, and lets rows of queries
+	// see these, of which they are the last tokens.
+	step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 	// forks reports whether sequences can share tokens.
 	forks() bool
 	// inUse is the bytes of all tokens' keys and values, in whole pages.
@@ -36,6 +35,14 @@ func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {
 		return newRemote(m, s)
 	}
 	return newPages(m, s, pool)
+}
+
+// queriesOf is how many rows each piece has.
+func queriesOf(pieces []piece) (queries []int) {
+	for _, p := range pieces {
+		queries = append(queries, len(p.tokens))
+	}
+	return queries
 }
 
 // each calls f with the rows of each piece: its first, and the one after its last.

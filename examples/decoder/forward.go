@@ -92,12 +92,12 @@ func (r *runner) attention(i int, pieces []piece) {
 	view := func(x []float32, heads int) attn.Tensor {
 		return attn.BLHD(x, 1, all, heads, r.HeadDim)
 	}
-	r.try(r.cache.append(i, view(r.k, r.KVHeads), view(r.v, r.KVHeads), pieces))
 	r.heads = resize(r.heads, all*l.out.In)
 	if r.err != nil {
 		return
 	}
-	r.try(r.cache.attend(i, view(r.heads, r.Heads), view(r.q, r.Heads), pieces))
+	r.try(r.cache.step(i, view(r.heads, r.Heads), view(r.q, r.Heads), view(r.k, r.KVHeads),
+		view(r.v, r.KVHeads), pieces))
 	r.multiply(r.heads, product{&r.hidden, &l.out})
 	add(r.x, r.hidden)
 }

@@ -55,22 +55,24 @@ func (c *pages) newSequence() (sequence, error) {
 	return s, nil
 }
 
-func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (err error) {
-	each(pieces, func(i, from, to int) {
-		err = cmp.Or(err, pieces[i].seq.(paged).layers[layer].Append(k.Slice(from, to),
-			v.Slice(from, to)))
-	})
-	return err
-}
-
-// attend is one call for prompts and decoding together.
-func (c *pages) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
-	seqs, queries := []*attn.Sequence{}, []int{}
-	for _, p := range pieces {
-		seqs, queries = append(seqs, p.seq.(paged).layers[layer]), append(queries, len(p.tokens))
+// step attends in one call for prompts and decoding together.
+func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
+	seqs, err := c.append(layer, k, v, pieces)
+	if err != nil {
+		return err
 	}
 	return c.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queries, Integers: c.integers, Window: c.window(layer)})
+		QueryLens: queriesOf(pieces), Integers: c.integers, Window: c.window(layer)})
+}
+
+// append adds rows to a layer's sequences, which it returns.
+func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*attn.Sequence,
+	err error) {
+	each(pieces, func(i, from, to int) {
+		s := pieces[i].seq.(paged).layers[layer]
+		seqs, err = append(seqs, s), cmp.Or(err, s.Append(k.Slice(from, to), v.Slice(from, to)))
+	})
+	return seqs, err
 }
 
 func (c *pages) forks() bool { return true }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"sync"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
@@ -47,29 +45,15 @@ func (c *remote) newSequence() (sequence, error) {
 	return f, nil
 }
 
-func (c *remote) append(layer int, k, v attn.Tensor, pieces []piece) error {
-	return together(pieces, func(s *far, from, to int) error {
-		return s.Append(context.Background(), layer, k.Slice(from, to), v.Slice(from, to))
-	})
-}
-
-func (c *remote) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
-	return together(pieces, func(s *far, from, to int) error {
-		return s.Attend(context.Background(), layer, dst.Slice(from, to), q.Slice(from, to),
-			&attn.Options{Causal: attn.BottomRight, Integers: c.integers, Window: c.window(layer)})
-	})
-}
-
-// together calls f for all pieces at once, so that messages of one travel while workers compute
-// another. It returns the first piece's error.
-func together(pieces []piece, f func(s *far, from, to int) error) error {
-	errs := make([]error, len(pieces))
-	var done sync.WaitGroup
-	each(pieces, func(i, from, to int) {
-		done.Go(func() { errs[i] = f(pieces[i].seq.(*far), from, to) })
-	})
-	done.Wait()
-	return cmp.Or(errs...)
+// step is a round trip, for all pieces at once.
+func (c *remote) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
+	var seqs []*cluster.Sequence
+	for _, p := range pieces {
+		seqs = append(seqs, p.seq.(*far).Sequence)
+	}
+	return c.client.Steps(context.Background(), layer, dst, q, k, v, seqs,
+		&attn.Options{Causal: attn.BottomRight, QueryLens: queriesOf(pieces), Integers: c.integers,
+			Window: c.window(layer)})
 }
 
 // forks: workers keep the tokens of one sequence apart from those of others.

@@ -22,8 +22,11 @@ func newTextbook(e *engine) *textbook {
 	return &textbook{e.cache.(*pages), e.model, e.workers, map[*attn.Sequence]*[2][]float32{}}
 }
 
-// attend gives each worker heads at equal distances.
-func (t *textbook) attend(layer int, dst, q attn.Tensor, pieces []piece) error {
+// step gives each worker heads at equal distances.
+func (t *textbook) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error {
+	if _, err := t.append(layer, k, v, pieces); err != nil {
+		return err
+	}
 	for _, p := range pieces {
 		q := p.seq.(paged).layers[layer]
 		if err := t.copy(q, q.Len()-len(p.tokens)); err != nil {

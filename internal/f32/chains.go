@@ -38,7 +38,7 @@ func emulatedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 		s0, s1, s2, s3 = float32(t0), float32(t1), float32(t2), float32(t3)
 		s4, s5, s6, s7 = float32(t4), float32(t5), float32(t6), float32(t7)
 	}
-	*sum = [Lanes]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+	sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7] = s0, s1, s2, s3, s4, s5, s6, s7
 }
 
 func lanesOf(x *[Lanes]float32) (x0, x1, x2, x3, x4, x5, x6, x7 float32) {

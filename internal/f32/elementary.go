@@ -35,16 +35,16 @@ const (
 
 // expReduced returns the polynomial's exp(r) and the rounded t = n + expBias.
 func expReduced(x float32) (p, t float32) {
-	t = FMA(x, log2E, expBias)
+	t = fma(x, log2E, expBias)
 	n := t - expBias
-	r := FMA(n, -ln2Hi, x)
-	r = FMA(n, -ln2Lo, r)
-	p = FMA(expC6, r, expC5)
-	p = FMA(p, r, expC4)
-	p = FMA(p, r, expC3)
-	p = FMA(p, r, expC2)
-	p = FMA(p, r, 1)
-	p = FMA(p, r, 1)
+	r := fma(n, -ln2Hi, x)
+	r = fma(n, -ln2Lo, r)
+	p = fma(expC6, r, expC5)
+	p = fma(p, r, expC4)
+	p = fma(p, r, expC3)
+	p = fma(p, r, expC2)
+	p = fma(p, r, 1)
+	p = fma(p, r, 1)
 	return p, t
 }
 
@@ -75,17 +75,17 @@ const Log2E = 1.44269504088896340735992468100189214
 // 2^(x·c) = 2ⁿ·2^f, n = rint(x·c), f = x·c − n; computed as 2ⁿ⁺¹·(2^f/2), which is the same,
 // because halving is exact.
 func Exp2(x, c float32) float32 {
-	t := FMA(x, c, exp2Bias)
+	t := fma(x, c, exp2Bias)
 	if t <= exp2Zero {
 		return 0
 	}
 	n := t - exp2Bias
-	f := FMA(x, c, -n)
-	p := FMA(exp2C5, f, exp2C4)
-	p = FMA(p, f, exp2C3)
-	p = FMA(p, f, exp2C2)
-	p = FMA(p, f, exp2C1)
-	p = FMA(p, f, exp2C0)
+	f := fma(x, c, -n)
+	p := fma(exp2C5, f, exp2C4)
+	p = fma(p, f, exp2C3)
+	p = fma(p, f, exp2C2)
+	p = fma(p, f, exp2C1)
+	p = fma(p, f, exp2C0)
 	return float32(p * math.Float32frombits(math.Float32bits(t)<<23))
 }
 
@@ -135,19 +135,19 @@ func Tanh(x float32) float32 {
 	var y float32
 	if a < 1 {
 		z := float32(a * a)
-		p := FMA(tanhC6, z, tanhC5)
-		p = FMA(p, z, tanhC4)
-		p = FMA(p, z, tanhC3)
-		p = FMA(p, z, tanhC2)
-		p = FMA(p, z, tanhC1)
-		p = FMA(p, z, tanhC0)
-		y = FMA(float32(a*z), p, a)
+		p := fma(tanhC6, z, tanhC5)
+		p = fma(p, z, tanhC4)
+		p = fma(p, z, tanhC3)
+		p = fma(p, z, tanhC2)
+		p = fma(p, z, tanhC1)
+		p = fma(p, z, tanhC0)
+		y = fma(float32(a*z), p, a)
 	} else {
 		if a > tanhOne {
 			a = tanhOne
 		}
 		p, t := expReduced(a + a)
-		d := FMA(p, math.Float32frombits(math.Float32bits(t)<<23), 1)
+		d := fma(p, math.Float32frombits(math.Float32bits(t)<<23), 1)
 		y = 1 - float32(2/d)
 	}
 	return math.Float32frombits(math.Float32bits(y) | math.Float32bits(x)&(1<<31))

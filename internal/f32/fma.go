@@ -4,10 +4,9 @@ package f32
 
 import "math"
 
-// FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd
-// and the hardware instructions VFMADD and FMLA do. Neither a nor b is the constant 2, of which
-// compilers make an addition, and they are not both constants.
-func FMA(a, b, c float32) float32 {
+// fma is FMA. Neither a nor b is the constant 2, of which compilers make an addition, and they are
+// not both constants.
+func fma(a, b, c float32) float32 {
 	if fuses {
 		return a*b + float32(c) // the conversion keeps c, if that is a product, from being fused instead
 	}

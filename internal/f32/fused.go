@@ -12,6 +12,13 @@ var fuses = agrees(fusedOnce, fusedChains)
 //go:noinline
 func fusedOnce(a, b, c float32) float32 { return a*b + float32(c) }
 
+// FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd and the instructions
+// FMLA and FMADDS do. Inlined, it would be compiled with the flags of another package, which were
+// not looked at.
+//
+//go:noinline
+func FMA(a, b, c float32) float32 { return fma(a, b, c) }
+
 func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 	s0, s1, s2, s3, s4, s5, s6, s7 := lanesOf(sum)
 	for x, e := range a {
@@ -21,7 +28,7 @@ func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 		s4, s5 = e*y[4]+float32(s4), e*y[5]+float32(s5)
 		s6, s7 = e*y[6]+float32(s6), e*y[7]+float32(s7)
 	}
-	*sum = [Lanes]float32{s0, s1, s2, s3, s4, s5, s6, s7}
+	sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7] = s0, s1, s2, s3, s4, s5, s6, s7
 }
 
 // agrees reports whether functions return what the emulation does, on numbers that tell one

@@ -6,6 +6,10 @@ package f32
 // by memory; elsewhere never.
 const fuses = false
 
+// FMA returns a·b + c rounded once to float32, as IEEE 754 fusedMultiplyAdd and the instruction
+// VFMADD do.
+func FMA(a, b, c float32) float32 { return fma(a, b, c) }
+
 func fusedChains(sum *[Lanes]float32, a, b []float32, stride int) {
 	panic("f32: the compiler does not fuse")
 }

@@ -33,7 +33,7 @@ func attnBench(stderr io.Writer, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// measure writes docs/bench-NAME.json below a folder: of what runs of bench print, what tables need.
+// measure writes docs/bench-NAME.json below a folder: what tables need of what runs of bench print.
 func measure(folder, name string, runs [][]string, bench func(...string) ([]byte, error)) error {
 	var all measurement
 	for _, args := range runs {
@@ -55,5 +55,6 @@ func measure(folder, name string, runs [][]string, bench func(...string) ([]byte
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "docs", "bench-"+name+".json"), append(text, '\n'), 0o644)
+	path := filepath.Join(folder, "docs", "bench-"+name+".json")
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }

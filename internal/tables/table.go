@@ -9,14 +9,14 @@ import (
 // table is a Markdown table of the mark's kind.
 func (m *mark) table() (string, error) {
 	switch m.kind {
-	case "rows":
-		return m.rows()
+	case "words":
+		return m.sideBySide(true)
 	case "columns":
-		return m.sideBySide()
+		return m.sideBySide(false)
 	case "limits":
 		return m.limits(), nil
 	}
-	return "", fmt.Errorf("a mark is of kind %q, want rows, columns or limits", m.kind)
+	return "", fmt.Errorf("a mark is of kind %q, want words, columns or limits", m.kind)
 }
 
 // head is the first two lines; right says from which column on figures are aligned to the right.
@@ -43,47 +43,48 @@ func row(cells ...string) string {
 	return line.String() + "|\n"
 }
 
-// rows is a table in words, of one column.
-func (m *mark) rows() (string, error) {
-	cases, err := m.cases()
-	if err != nil {
-		return "", err
-	}
-	out := head(2, "call", "shape", "time", "rate", "share of the limit")
-	for _, r := range cases {
-		shape, err := shapeInWords(r.Shape)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", r.Case, err)
-		}
-		out += row(caseInWords(r.Case), shape, duration(r.Nanoseconds),
-			fmt.Sprintf("%.1f %s", r.Rate, r.Unit), fmt.Sprintf("%.1f %%", r.Percent))
-	}
-	return out, nil
-}
-
-// sideBySide has a column of figures for each column of the mark.
-func (m *mark) sideBySide() (string, error) {
+// sideBySide has a column of figures for each column of the mark; in words, cases are for people
+// and rates have units.
+func (m *mark) sideBySide(words bool) (string, error) {
 	cases, err := m.cases()
 	if err != nil {
 		return "", err
 	}
 	headings := []string{"case", "shape"}
+	if words {
+		headings[0] = "call"
+	}
 	for _, c := range m.columns {
 		headings = append(headings, c.heading)
 	}
 	out := head(len(headings), headings...)
 	for _, r := range cases {
 		cells := []string{r.Case, r.Shape}
-		for _, c := range m.columns {
-			cell := ""
-			if r := c.report.result(r.Case, c.threads); r != nil {
-				cell = fmt.Sprintf("%s, %.1f, %.1f %%", duration(r.Nanoseconds), r.Rate, r.Percent)
+		if words {
+			cells[0] = caseInWords(r.Case)
+			if cells[1], err = shapeInWords(r.Shape); err != nil {
+				return "", fmt.Errorf("%s: %w", r.Case, err)
 			}
-			cells = append(cells, cell)
+		}
+		for _, c := range m.columns {
+			cells = append(cells, c.cell(r.Case, words))
 		}
 		out += row(cells...)
 	}
 	return out, nil
+}
+
+// cell is empty for what was not measured.
+func (c *column) cell(name string, unit bool) string {
+	r := c.report.result(name, c.threads)
+	if r == nil {
+		return ""
+	}
+	rate := fmt.Sprintf("%.1f", r.Rate)
+	if unit {
+		rate += " " + r.Unit
+	}
+	return fmt.Sprintf("%s, %s, %.1f %%", duration(r.Nanoseconds), rate, r.Percent)
 }
 
 // limits is a table of what the machines can do at best.

@@ -199,7 +199,7 @@ func TestCommandWritesTables(t *testing.T) {
 }
 
 func TestCommandRefuses(t *testing.T) {
-	t.Chdir(folderWith(t, measured, "<!-- bench rows; One: two avx2 1 -->\n"))
+	t.Chdir(folderWith(t, measured, "<!-- bench words; One: two avx2 1 -->\n"))
 	var stderr strings.Builder
 	if status := command([]string{"-fast"}, &stderr); status != 2 {
 		t.Errorf("status %d for an unknown flag", status)
@@ -224,14 +224,14 @@ func TestCommandRefuses(t *testing.T) {
 func TestMarks(t *testing.T) {
 	read := measurements(folderWith(t, measured, ""))
 	for _, c := range []struct{ mark, want string }{
-		{"pie; One: one avx2 1", `a mark is of kind "pie", want rows, columns or limits`},
-		{"rows", "a mark of kind rows has no columns"},
-		{"rows; One", `"One" in a mark, want a key or heading, a colon and a value`},
-		{"rows; run: (; One: one avx2 1", "run: error parsing regexp"},
-		{"rows; One: one avx2", `One: "one avx2", want a measurement`},
-		{"rows; One: one avx2 x", "One: threads: "},
-		{"rows; One: one neon 1", `One: one has no report on "neon"`},
-		{"rows; run: ^none$; One: one avx2 1", "no case that was measured matches ^none$"},
+		{"pie; One: one avx2 1", `a mark is of kind "pie", want words, columns or limits`},
+		{"words", "a mark of kind words has no columns"},
+		{"words; One", `"One" in a mark, want a key or heading, a colon and a value`},
+		{"words; run: (; One: one avx2 1", "run: error parsing regexp"},
+		{"words; One: one avx2", `One: "one avx2", want a measurement`},
+		{"words; One: one avx2 x", "One: threads: "},
+		{"words; One: one neon 1", `One: one has no report on "neon"`},
+		{"words; run: ^none$; One: one avx2 1", "no case that was measured matches ^none$"},
 		{"columns; skip: .; One: one avx2 1", "no case that was measured matches"},
 	} {
 		_, err := fill("x.md", "<!-- bench "+c.mark+" -->\n", read)
@@ -253,7 +253,7 @@ func TestMeasurements(t *testing.T) {
 		{`H12 L128`, `H12`, "bert: the shape is"},
 	} {
 		folder := folderWith(t, strings.Replace(measured, c.old, c.new, 1), "")
-		_, err := fill("x.md", "<!-- bench rows; One: one avx2 1 -->\n", measurements(folder))
+		_, err := fill("x.md", "<!-- bench words; One: one avx2 1 -->\n", measurements(folder))
 		if err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %s", c.new, err, c.want)
 		}

@@ -120,7 +120,7 @@ var table = []Row{
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
 	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60},
-	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 0.5},
+	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},
 }
 
 // Host returns the row of this machine, or of what the environment variable ATTN_ISA asks for.

@@ -1,0 +1,98 @@
+package cluster
+
+import "time"
+
+// What a worker is to a client: its health, one value, and the table by which it changes. Nothing
+// else says whether a worker is asked first or last, whether its copies are made again elsewhere,
+// and whether they count as lost.
+//
+//	health    asked   its copies
+//	well      first   count
+//	slow      then    count: it hangs, or answers nonsense, and may be better in a moment
+//	absent    last    count: nobody listens at its name, and it may start again
+//	quiet     last    are made again: it was not heard of for Gone, and may have them nevertheless
+//	deserted  last    are made again: as quiet, and nobody listens
+//	dead      last    are lost: nobody has listened for Gone
+//
+// Beside its health stands what it says about itself: whether it is leaving, and how much memory it
+// has. That it came back empty it says when it is asked for a copy, or when copies are renewed.
+type health uint8
+
+const (
+	well health = iota
+	slow
+	absent
+	quiet
+	deserted
+	dead
+	healths
+)
+
+// sign is what a client learns about a worker.
+type sign uint8
+
+const (
+	heardOf sign = iota // it has answered, or announced itself
+	late                // it has not answered in time, or what it said was nonsense
+	nobody              // the transport says that nobody listens at its name,
+	still               // and that this is so for Gone
+	rested              // nothing was late for three times Patience
+	silence             // it was not heard of for Gone
+	signs
+)
+
+// transitions is what a worker is after a sign.
+var transitions = [healths][signs]health{
+	//         heardOf late   nobody    still     rested    silence
+	well:     {well, slow, absent, absent, well, quiet},
+	slow:     {slow, slow, absent, absent, well, quiet},
+	absent:   {well, slow, absent, absent, absent, deserted},
+	quiet:    {well, quiet, deserted, deserted, quiet, quiet},
+	deserted: {well, quiet, deserted, dead, deserted, deserted},
+	dead:     {well, quiet, dead, dead, dead, dead},
+}
+
+// condition is a worker's health and since when.
+type condition struct {
+	health health
+	heard  time.Time // when it was heard of last
+	since  time.Time // when it was late last, or nobody listened first
+}
+
+// note takes a sign.
+func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
+	x.pass(now, c)
+	again := x.health == absent || x.health == deserted // nobody listened before
+	if s == nobody && again && now.Sub(x.since) >= c.Gone {
+		s = still
+	}
+	x.health = transitions[x.health][s]
+	switch {
+	case s == heardOf:
+		x.heard = now
+	case s == late, s == nobody && !again:
+		x.since = now
+	}
+}
+
+// pass lets time pass.
+func (x *condition) pass(now time.Time, c *ClientConfig) {
+	if now.Sub(x.since) >= 3*c.Patience {
+		x.health = transitions[x.health][rested]
+	}
+	if now.Sub(x.heard) >= c.Gone {
+		x.health = transitions[x.health][silence]
+	}
+}
+
+// at is the health at a time.
+func (x condition) at(now time.Time, c *ClientConfig) health {
+	x.pass(now, c)
+	return x.health
+}
+
+// answers reports whether a worker was heard of lately and somebody listens.
+func (h health) answers() bool { return h <= slow }
+
+// gone reports whether copies are to be made again.
+func (h health) gone() bool { return h >= quiet }

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster/embedded"
+)
+
+// asking starts a worker without a network, and returns what asks it.
+func asking(t *testing.T, c WorkerConfig) (*Worker, *loop, func(request []byte) error) {
+	t.Helper()
+	l := new(loop)
+	c.Name, c.Threads = "w", 1
+	w, err := NewWorker(l, c)
+	must(t, err)
+	t.Cleanup(w.Close)
+	return w, l, func(request []byte) error {
+		reply, _ := l.Call(context.Background(), "w", request)
+		_, err := decodeReply("w", reply)
+		return err
+	}
+}
+
+// Requests, states and replies that a worker has at the same time are bounded, and what is alone is
+// always taken.
+func TestInFlight(t *testing.T) {
+	w, l, ask := asking(t, WorkerConfig{Memory: 1 << 24, InFlight: 600})
+	id := clientID{1}
+	for _, request := range lifeOfACopy(id, 1) {
+		must(t, ask(request)) // some of them are larger than that, or their states
+	}
+	sent, resume := make(chan struct{}), make(chan struct{})
+	go l.Handle(beginRequest(opStatus, id).data, func([]byte) {
+		close(sent)
+		<-resume
+	})
+	<-sent
+	large := (&appendRequest{copy: 1, position: 2, pieces: []tokenPiece{{tokens: 20,
+		k: make([]byte, 320), v: make([]byte, 320)}}}).encode(id)
+	refusal{ErrBusy, "want at most 600"}.check(t, "an append beside a reply", ask(large))
+	rows := (&attendRequest{heads: 1, rows: 20, q: make([]float32, 80),
+		parts: []attendPart{{copy: 1, keys: 2}}}).encode(id)
+	w.flight.limit = int64(len(rows)) + 300
+	refusal{ErrBusy, "and 480 more are wanted"}.check(t, "states beside a reply", ask(rows))
+	w.flight.limit = 600
+	read := (&readRequest{copy: 1}).encode(id)
+	refusal{ErrBusy, "more are wanted"}.check(t, "a run beside a reply", ask(read))
+	must(t, ask((&releaseRequest{}).encode(id)))
+	close(resume)
+	for w.Status().Running > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	must(t, ask(large))
+	must(t, ask(rows))
+	must(t, ask(read))
+	if w.flight.bytes != 0 {
+		t.Errorf("%d bytes are counted when nothing is there", w.flight.bytes)
+	}
+}
+
+// Clients, copies, layers and names of copies have limits, and what is refused leaves nothing.
+func TestCountedLimits(t *testing.T) {
+	w, _, ask := asking(t, WorkerConfig{Memory: 1 << 24, Clients: 2, Copies: 3})
+	create := func(client byte, copy uint64, layers int) error {
+		return ask((&createRequest{copy: copy, sequence: copy, tokens: 1024, lease: 60000,
+			shape: shape{layers, 1, 4, 4, attn.F32, attn.F32, false}}).encode(clientID{client}))
+	}
+	must(t, create(1, 1, 1))
+	must(t, create(2, 1, 1<<16))
+	refusal{ErrLimit, "2 clients are here, want at most 2"}.check(t, "a client", create(3, 1, 1))
+	must(t, create(2, 2, 1))
+	refusal{ErrLimit, "3 copies are here, want at most 3"}.check(t, "a copy", create(2, 3, 1))
+	if w.Status().Clients != 2 {
+		t.Errorf("%d clients are here, want 2", w.Status().Clients)
+	}
+	names := make([]uint64, 4)
+	refusal{ErrLimit, "4 copies are named, want at most 3"}.check(t, "a renewal",
+		ask((&renewRequest{1000, 3, names}).encode(clientID{1})))
+	refusal{ErrLimit, "4 copies are named, want at most 3"}.check(t, "a release",
+		ask((&releaseRequest{names}).encode(clientID{1})))
+	must(t, ask((&renewRequest{1000, 3, names[:1]}).encode(clientID{3}))) // it has none
+	if w.Status().Clients != 2 {
+		t.Errorf("%d clients are here after a renewal of none, want 2", w.Status().Clients)
+	}
+
+	_, _, ask = asking(t, WorkerConfig{Memory: 1 << 24})
+	for i := range uint64(maxLayers >> 16) {
+		must(t, create(1, i, 1<<16))
+	}
+	refusal{ErrLimit, fmt.Sprintf("%d layers in all, and 1 more are wanted", maxLayers)}.check(t,
+		"a layer", create(1, 99, 1))
+}
+
+// A worker that is asked for announcements all the time makes no more than a few.
+func TestHellos(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1, quick)
+	link := b.dial()
+	said, err := link.conn.SubscribeSync("attn.status")
+	must(t, err)
+	must(t, link.conn.Flush())
+	const asked = 300 * time.Millisecond
+	for until := time.Now().Add(asked); time.Now().Before(until); {
+		for range 100 {
+			must(t, link.conn.Publish("attn.hello", nil))
+		}
+		must(t, link.conn.Flush())
+	}
+	time.Sleep(2 * helloPause)
+	n, _, err := said.Pending()
+	must(t, err)
+	if most := int(asked/helloPause) + 8; n < 3 || n > most {
+		t.Errorf("%d announcements were made, want 3 to %d", n, most)
+	}
+}
+
+// The server keeps the connections and subscriptions of a tenant's account to their limits, and the
+// error names which it is.
+func TestLimitsOfAccounts(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	must(t, os.WriteFile(file, []byte(`port: -1
+host: 127.0.0.1
+accounts {
+  a: { users: [ { user: a, password: a } ], limits: { max_connections: 3, max_subscriptions: 4 } }
+  b: { users: [ { user: b, password: b } ] }
+}`), 0o600))
+	options, err := server.ProcessConfigFile(file)
+	must(t, err)
+	s, err := embedded.Start(options)
+	must(t, err)
+	defer embedded.Stop(s)
+	dial := func(user string) (*NATS, error) {
+		link, err := DialNATS(NATSConfig{URL: s.ClientURL(), Options: []nats.Option{
+			nats.UserInfo(user, user), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}})
+		if err == nil {
+			t.Cleanup(func() { _ = link.Close() })
+		}
+		return link, err
+	}
+	link, err := dial("a")
+	must(t, err)
+	w, err := NewWorker(link, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+	must(t, err)
+	defer w.Close()
+	link, err = dial("a")
+	must(t, err)
+	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+	must(t, err)
+	full, err := dial("a")
+	must(t, err)
+	for range 4 { // it has one for replies
+		_, err := full.Watch(func([]byte) {})
+		must(t, err)
+	}
+	must(t, full.conn.Flush())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err = full.Call(ctx, "w", beginRequest(opStatus, clientID{}).data)
+	refusal{ErrLimit, "maximum subscriptions exceeded"}.check(t, "a subscription", err)
+	if ctx.Err() != nil {
+		t.Error("the call did not end before its time")
+	}
+	_, err = dial("a")
+	refusal{ErrUnavailable, "maximum account active connections exceeded"}.check(t,
+		"a connection", err)
+	_, err = dial("b")
+	must(t, err) // another tenant is not bound by it
+	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+	must(t, err)
+}

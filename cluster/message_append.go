@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// appendRequest adds tokens to a layer of a copy.
+type appendRequest struct {
+	copy     uint64
+	epoch    uint32
+	layer    uint32
+	position int // in the part
+	pieces   []tokenPiece
+}
+
+// tokenPiece is tokens that follow those of the piece before it: elements, or a run.
+type tokenPiece struct {
+	tokens int
+	k, v   []byte // one token after another, the heads of each side by side: appendElements
+	saved  []byte // or tokens from the beginning of a run on, as attn.Sequence.Save writes them
+}
+
+// mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any,
+// and leastPiece those of an empty one.
+const (
+	mostPieces  = 1 << 16
+	leastAppend = 24
+	leastPiece  = 16
+)
+
+func (r *appendRequest) encode(client clientID) []byte {
+	e := beginRequest(opAppend, client)
+	e.data = slices.Grow(e.data, r.size())
+	r.write(e)
+	return e.data
+}
+
+// size is about how many bytes the request has.
+func (r *appendRequest) size() int {
+	n := 64
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		n += leastPiece + len(p.k) + len(p.v) + len(p.saved)
+	}
+	return n
+}
+
+// write writes the request without its beginning, as a step has it.
+func (r *appendRequest) write(e *encoder) {
+	e.u64(r.copy)
+	e.u32(r.epoch)
+	e.u32(r.layer)
+	e.u32(uint32(r.position))
+	e.u32(uint32(len(r.pieces)))
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		e.u32(uint32(p.tokens))
+		e.bytes(p.k)
+		e.bytes(p.v)
+		e.bytes(p.saved)
+	}
+}
+
+func (r *appendRequest) decode(d *decoder) error {
+	r.read(d)
+	return d.end()
+}
+
+func (r *appendRequest) read(d *decoder) {
+	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
+	r.position = d.size("position")
+	r.pieces = make([]tokenPiece, d.atMost("pieces", leastPiece, mostPieces))
+	for i := range r.pieces {
+		r.pieces[i] = tokenPiece{d.size("tokens"), d.bytes(), d.bytes(), d.bytes()}
+	}
+}
+
+// tokens is how many tokens there are in all.
+func (r *appendRequest) tokens() (n int64) {
+	for i := range r.pieces {
+		n += int64(r.pieces[i].tokens)
+	}
+	return n
+}
+
+// check makes sure that a piece has the bytes of its tokens. Sizes are of a worker's limits, so
+// products fit 64 bits.
+func (p *tokenPiece) check(of *part) error {
+	s := &of.shape
+	heads := int64(p.tokens) * int64(s.kvHeads)
+	k := heads * int64(s.headDim) * int64(wireBytes(s.format))
+	v := heads * int64(s.values()) * int64(wireBytes(s.valueFormat))
+	switch {
+	case len(p.saved) > 0 && (len(p.k)|len(p.v) != 0 || p.tokens < 1 || p.tokens > of.long):
+		return fail(attn.ErrShape, "a run of %d tokens has %d and %d bytes of elements, want none and 1 "+
+			"to %d tokens", p.tokens, len(p.k), len(p.v), of.long)
+	case len(p.saved) == 0 && (int64(len(p.k)) != k || int64(len(p.v)) != v):
+		return fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d heads "+
+			"of %d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.kvHeads, s.headDim,
+			wireFormat(s.format), s.values(), wireFormat(s.valueFormat))
+	}
+	return nil
+}
+
+// views are tokens [from, to) of a piece of elements.
+func (p *tokenPiece) views(s *shape, from, to int) (k, v attn.Tensor) {
+	view := func(raw []byte, f attn.Format, dim int) attn.Tensor {
+		token := s.kvHeads * dim * wireBytes(f)
+		return attn.BLHD(elements(f, raw[from*token:to*token]), 1, to-from, s.kvHeads, dim)
+	}
+	k = view(p.k, s.format, s.headDim)
+	if !s.valuesInKeys {
+		v = view(p.v, s.valueFormat, s.valueDim)
+	}
+	return k, v
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import "slices"
+
+// stepRequest is what a worker does at once: all appends, and then all attentions, which see what
+// was appended. Each has an outcome of its own.
+type stepRequest struct {
+	appends []appendRequest
+	attends []attendRequest
+}
+
+// mostSteps is how many appends, and attentions, a request has at most.
+const mostSteps = 4096
+
+func (r *stepRequest) encode(client clientID) []byte {
+	e := beginRequest(opStep, client)
+	size := 8
+	for i := range r.appends {
+		size += r.appends[i].size()
+	}
+	for i := range r.attends {
+		size += r.attends[i].size()
+	}
+	e.data = slices.Grow(e.data, size)
+	e.u32(uint32(len(r.appends)))
+	for i := range r.appends {
+		r.appends[i].write(e)
+	}
+	e.u32(uint32(len(r.attends)))
+	for i := range r.attends {
+		r.attends[i].write(e)
+	}
+	return e.data
+}
+
+func (r *stepRequest) decode(d *decoder) error {
+	r.appends = make([]appendRequest, d.atMost("appends", leastAppend, mostSteps))
+	for i := range r.appends {
+		r.appends[i].read(d)
+	}
+	r.attends = make([]attendRequest, d.atMost("attentions", 54, mostSteps))
+	for i := range r.attends {
+		r.attends[i].read(d)
+	}
+	return d.end()
+}
+
+// stepReply is an outcome for each append and each attention.
+type stepReply struct {
+	appends []appendOutcome
+	attends []attendOutcome
+}
+
+// appendOutcome is how many tokens the layer has then, or why they were not appended.
+type appendOutcome struct {
+	length int
+	err    error
+}
+
+// attendOutcome is the states, or why there are none.
+type attendOutcome struct {
+	attendReply
+	err error
+}
+
+func (r *stepReply) encode() []byte {
+	e := beginReply()
+	size := 8 * len(r.appends)
+	for i := range r.attends {
+		size += 8 + r.attends[i].size()
+	}
+	e.data = slices.Grow(e.data, size)
+	for _, a := range r.appends {
+		if e.fault(a.err); a.err == nil {
+			e.u32(uint32(a.length))
+		}
+	}
+	for i := range r.attends {
+		a := &r.attends[i]
+		if e.fault(a.err); a.err == nil {
+			a.write(e)
+		}
+	}
+	return e.data
+}
+
+// decode reads the outcomes of a number of appends, and of attentions over some parts each.
+func (r *stepReply) decode(d *decoder, worker string, appends int, parts []int) error {
+	r.appends, r.attends = make([]appendOutcome, appends), make([]attendOutcome, len(parts))
+	for i := range r.appends {
+		a := &r.appends[i]
+		if a.err = d.fault(worker); a.err == nil {
+			a.length = d.size("tokens")
+		}
+		if d.err != nil {
+			return d.err
+		}
+	}
+	for i := range r.attends {
+		a := &r.attends[i]
+		if a.err = d.fault(worker); a.err == nil {
+			a.read(d, worker, parts[i])
+		}
+		if d.err != nil {
+			return d.err
+		}
+	}
+	return d.end()
+}

@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Step is Append of k and v and then Attend of q, in one round trip: the tokens travel with the
+// queries, and the worker that holds the end of the sequence appends them before it attends.
+//
+// Step returns when one copy of the end has the tokens. The others follow: those of workers that
+// are asked for something in any case with the same request, those of the rest after it. Until all
+// have them, or are given up and made again, the client keeps the tokens and sends them again, and
+// the next call that changes or reads the layer waits. So no call is answered by a copy without
+// them, and what is lost if a worker dies in between is what would be lost after an Append. Workers
+// keep nothing of a client that dies in between, whatever they have taken.
+//
+// If it returns an error, it has written nothing, and the layer has the tokens that it had before.
+func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
+	opt *attn.Options) error {
+	return s.step(ctx, nil, layer, dst, q, k, v, opt)
+}
+
+// step is Step, whose first requests may go with those of others.
+func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v attn.Tensor,
+	opt *attn.Options) error {
+	defer x.leave()
+	ctx, end := s.begin(ctx)
+	defer end()
+	if err := s.check(layer); err != nil {
+		return err
+	}
+	if err := s.checkTokens(&k, &v); err != nil {
+		return err
+	}
+	if !s.layers[layer].tryOwn() {
+		x.leave()
+		if err := s.layers[layer].own(ctx); err != nil {
+			return s.orReleased(err)
+		}
+	}
+	var r *ride
+	defer func() { s.follow(layer, r) }()
+	t := &tokens{layer: layer, k: k, v: v}
+	if !s.atOnce(t) {
+		x.leave()
+	}
+	if err := s.prepare(ctx, t); err != nil {
+		return s.orReleased(err)
+	}
+	c, err := s.newCall(ctx, layer, dst, q, opt, k.L)
+	if err != nil {
+		return err
+	}
+	c.seat = x
+	return s.orReleased(s.whereRoom(ctx, t, func() (part *sequencePart, err error) {
+		r, part, err = s.stepSome(ctx, t, c)
+		return part, err
+	}))
+}
+
+// stepSome appends what copies have not yet, and attends. What copies are still to take is the
+// ride, with which change stays shared. With an error it returns the part that has it.
+func (s *Sequence) stepSome(ctx context.Context, t *tokens, c *attendCall) (r *ride,
+	part *sequencePart, err error) {
+	if err := s.shareMended(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if r == nil {
+			s.change.unshare()
+		}
+	}()
+	last, err := s.lastMessage(t)
+	if err == nil {
+		part, err = s.appendUntil(ctx, t, last)
+	}
+	if c.ride = nil; err == nil && last < t.k.L {
+		c.ride, err = s.message(ctx, t, last)
+	}
+	if err != nil {
+		return nil, part, err
+	}
+	if err = c.lookAgain(); err != nil {
+		return nil, nil, err
+	}
+	if !c.carries() {
+		c.ride = nil
+		if part, err = s.appendUntil(ctx, t, t.k.L); err != nil {
+			return nil, part, err
+		}
+	}
+	if err = c.run(ctx); err != nil {
+		return nil, s.full(c.ride, err), err
+	}
+	s.appended(t, c.ride)
+	return c.ride, nil, nil
+}
+
+// atOnce reports whether some tokens can go with the next request: nothing is cut, copied or made
+// before, and they are one message.
+func (s *Sequence) atOnce(t *tokens) bool {
+	if t.length = s.Len(t.layer); s.messageLength(t, 0) < t.k.L || !s.change.tryShare() {
+		return false
+	}
+	defer s.change.unshare()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.broken && (s.pause == nil || s.pause.Err() != nil) &&
+		(t.length+t.k.L-1)/s.tokens < len(s.parts)
+}
+
+// lastMessage is the number of the token that the last message of some begins with.
+func (s *Sequence) lastMessage(t *tokens) (at int, err error) {
+	for at, err = s.begun(t); err == nil && at < t.k.L; {
+		n := s.messageLength(t, at)
+		if at+n == t.k.L {
+			break
+		}
+		at += n
+	}
+	return at, err
+}
+
+// carries reports whether a request takes the ride to where the end is: the end is asked, and once.
+func (c *attendCall) carries() bool {
+	last := len(c.snapshot) - 1
+	return c.ride != nil && c.q.H > 0 && c.q.L > 0 && c.rows >= c.q.L &&
+		c.visible(&c.snapshot[last], 0, c.q.L)
+}
+
+// full is the part that has no room, if that is the error, with a note of its copies.
+func (s *Sequence) full(r *ride, err error) *sequencePart {
+	if r == nil || !errors.Is(err, attn.ErrCapacity) {
+		return nil
+	}
+	s.client.noteFull(s.missing(r))
+	return r.part
+}

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// What the simulation has found, each as a play of its own.
+
+// simQuick are the waits of these plays.
+var simQuick = ClientConfig{Copies: 2, Segments: 1, Patience: 300 * time.Millisecond,
+	Gone: time.Second, Lease: 5 * time.Second, Timeout: 20 * time.Second}
+
+// finding plays a script over a sequence of some tokens, on a number of workers, without chance. In
+// the end, all of it has to be in order.
+func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s *simSequence)) {
+	t.Helper()
+	inBubble(t, 1, func(t *testing.T) {
+		w := &world{T: t, seed: 1, dice: rand.New(rand.NewPCG(1, 0)), begin: time.Now(),
+			sent: make(chan struct{}, 1), serving: map[string]*process{}, stats: map[string]int{},
+			counted: map[uint64]bool{}, weather: weather{lag: 100 * time.Microsecond}, safe: true}
+		for i := range workers {
+			w.nodes = append(w.nodes, &node{name: fmt.Sprint("w", i), config: WorkerConfig{
+				Name: fmt.Sprint("w", i), Memory: 4 << 20, Threads: 1, Announce: 300 * time.Millisecond}})
+		}
+		w.play(func() {
+			for _, n := range w.nodes {
+				w.start(n)
+			}
+			w.connect(c)
+			u := w.user("user", 1)
+			s := u.sequences[0]
+			must(t, s.append(w.soon(), s.all(), 100))
+			script(w, s)
+			for _, n := range w.nodes {
+				if n.worker == nil {
+					w.start(n)
+				}
+			}
+			w.heal()
+			w.end([]*simUser{u})
+		})
+	})
+}
+
+// soon is when something has to end that takes some seconds at most.
+func (w *world) soon() time.Time { return time.Now().Add(10 * time.Second) }
+
+// holders are the nodes with a copy of the first part, in the order in which they are asked.
+func (s *simSequence) holders() (all []*node) {
+	for _, x := range s.far.good(s.far.parts[0]) {
+		for _, n := range s.nodes {
+			if n.name == x.worker {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// Where nobody listens, that is ErrUnavailable.
+func TestFoundNobody(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		for _, n := range w.nodes {
+			n.process.away = time.Now().Add(500 * time.Millisecond)
+		}
+		err := s.append(time.Now().Add(400*time.Millisecond), s.all(), 1)
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the error is %v, want ErrUnavailable", err)
+		}
+	})
+}
+
+// A copy is not given up for one that has taken more, whose worker has just died.
+func TestFoundRelianceOnTheDead(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		first, second := s.holders()[0], s.holders()[1]
+		w.drop = func(x *parcel) bool { return x.kind == "request" && x.worker == second.name }
+		appended := make(chan error)
+		go func() { appended <- s.append(w.soon(), s.all(), 1) }()
+		time.Sleep(50 * time.Millisecond) // the first copy has the token
+		w.kill(first)
+		_, _ = w.client.status(context.Background(), first.name) // it is seen that nobody listens
+		time.Sleep(simQuick.Patience)
+		w.drop = nil
+		must(t, <-appended)
+	})
+}
+
+// Of copies on workers that leave, the last one stays, even if another one is lost meanwhile.
+func TestFoundLastCopyLeaves(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		p := s.far.parts[0]
+		good := s.far.good(p)
+		w.client.mu.Lock()
+		for _, m := range w.client.members { // so there is no other one to go to
+			m.status.Leaving = true
+		}
+		w.client.mu.Unlock()
+		w.client.lose(good[1])
+		s.far.addCopy(context.Background(), p, 1) // it was another one that was to stay
+		if len(s.far.good(p)) == 0 {
+			t.Errorf("the last copy was given up")
+		}
+	})
+}
+
+// An announcement of the past, or of a worker that has a copy already when it is first heard of, is
+// no reason to count copies as lost.
+func TestFoundOldAnnouncement(t *testing.T) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
+		old := w.nodes[0].worker.Status()
+		old.Instance++
+		w.client.heard(old.encode())
+		if n := s.far.Missing(); n > 0 {
+			t.Errorf("%d copies are missing", n)
+		}
+	})
+}
+
+// A worker that hangs after it was not there for a moment is not one where nobody listens.
+func TestFoundHangingIsNotDead(t *testing.T) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
+		p := w.nodes[0].process
+		p.away = time.Now().Add(100 * time.Millisecond)
+		p.stalled = time.Now().Add(4500 * time.Millisecond)
+		must(t, s.attend(w.soon(), 0, 1))
+	})
+}
+
+// What copying needs is asked for again: by the client, and by the worker that copies.
+func TestFoundLostAnswersOfCopies(t *testing.T) {
+	finding(t, 3, simQuick, func(w *world, s *simSequence) {
+		lost := map[string]int{}
+		w.drop = func(x *parcel) bool {
+			what := describe(x)
+			if x.kind == "reply" {
+				what = x.kind + " to " + x.to.name
+			}
+			for _, some := range []string{"copy", "read"} {
+				if len(what) > 4 && what[:4] == some && lost[some] < 2 {
+					lost[some]++
+					return true
+				}
+			}
+			return false
+		}
+		w.client.lose(s.far.good(s.far.parts[0])[1])
+		begin := time.Now()
+		w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+		if took := time.Since(begin); took > 15*time.Second || lost["copy"] < 2 || lost["read"] < 2 {
+			t.Errorf("it took %v with %v", took, lost)
+		}
+	})
+}
+
+// A request to copy that comes late takes nothing away.
+func TestFoundLateCopy(t *testing.T) {
+	a := &arena{limit: 1 << 20, slabs: map[attn.StoreConfig][]*slab{}}
+	h := shape{1, 1, 4, 4, attn.F32, attn.F32, false}
+	create := createRequest{copy: 1, tokens: 1024, shape: h}
+	source, copied := newPart(create, a), newPart(create, a)
+	tokens := func(p *part, at, n int) {
+		t.Helper()
+		zeros := make([]byte, 16*n)
+		_, err := p.append(&appendRequest{copy: 1, position: at, pieces: []tokenPiece{{tokens: n,
+			k: zeros, v: zeros}}})
+		must(t, err)
+	}
+	read := func() []byte {
+		t.Helper()
+		reply, err := source.read(&readRequest{copy: 1})
+		must(t, err)
+		return reply.saved
+	}
+	tokens(source, 0, 10)
+	late := read()
+	tokens(source, 10, 20)
+	must(t, copied.load(0, 0, 0, read()))
+	must(t, copied.load(0, 0, 0, late))
+	if n := copied.lengths()[0]; n != 30 {
+		t.Errorf("%d tokens are left, want 30", n)
+	}
+	tokens(copied, 30, 5)
+	if err := copied.load(0, 0, 0, late); !errors.Is(err, errStale) {
+		t.Errorf("the error is %v, want errStale: the layer was appended to", err)
+	}
+	if err := source.load(0, 0, 3, late); !errors.Is(err, errStale) {
+		t.Errorf("the error is %v, want errStale: runs before it are missing", err)
+	}
+	if n := copied.lengths()[0]; n != 35 {
+		t.Errorf("%d tokens are left, want 35", n)
+	}
+}

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/x448/float16"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Tokens travel in the bits that workers keep. Whole runs, and the beginning of one in whole
+// blocks, are packed here, and workers take them over as they are. What is less travels as
+// elements: in F16 and BF16 rounded, which is all that package attn does to them. What it makes of
+// I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
+
+// messageLength is how many tokens a message has, from number at of some on: all in one part, and
+// about as many bytes as it may have.
+func (s *Sequence) messageLength(t *tokens, at int) (n int) {
+	position := (t.length + at) % s.tokens
+	rest, room := min(t.k.L-at, s.tokens-position), int64(s.client.config.Chunk)
+	for n < rest {
+		size, run := s.nextPiece(t, position+n, rest-n)
+		perToken := s.tokenBytes(run)
+		switch fits := int(room / perToken); {
+		case size <= fits:
+		case n > 0:
+			return n
+		case run && size/2 <= fits: // the rest of it would be elements
+			return size
+		default:
+			return max(1, fits)
+		}
+		n, room = n+size, room-int64(size)*perToken
+	}
+	return n
+}
+
+// nextPiece is how many of n tokens at a position are one piece, and whether that is a run.
+func (s *Sequence) nextPiece(t *tokens, position, n int) (size int, run bool) {
+	size = min(n, s.long-position%s.long)
+	if position%s.long > 0 || size < attn.Block || t.loose {
+		return size, false
+	}
+	return size - size%attn.Block, true
+}
+
+// tokenBytes is about how many bytes a token of a layer takes on its way, in a run or as elements.
+func (s *Sequence) tokenBytes(run bool) int64 {
+	h := &s.shape
+	if run {
+		config := h.storeConfig()
+		return max(1, pageBytes(&config)/attn.Block)
+	}
+	return int64(h.kvHeads) * (int64(h.headDim)*int64(wireBytes(h.format)) +
+		int64(h.values())*int64(wireBytes(h.valueFormat)))
+}
+
+// pieces are n tokens from number at of some on, which begin at a position, as they travel.
+func (s *Sequence) pieces(t *tokens, at, n, position int) (all []tokenPiece, err error) {
+	for end := at + n; at < end; {
+		size, run := s.nextPiece(t, position, end-at)
+		piece := tokenPiece{tokens: size}
+		if run {
+			piece.saved, err = s.saveRun(t.k.Slice(at, at+size), slice(&t.v, at, at+size))
+			if err != nil {
+				return nil, err
+			}
+		} else {
+			piece.k = gatherTokens(s.shape.format, &t.k, at, size)
+			piece.v = gatherTokens(s.shape.valueFormat, &t.v, at, size)
+		}
+		all = append(all, piece)
+		at, position = at+size, position+size
+	}
+	return all, nil
+}
+
+// slice is some tokens of values, or nothing if these are part of keys.
+func slice(v *attn.Tensor, from, to int) attn.Tensor {
+	if none(v) {
+		return *v
+	}
+	return v.Slice(from, to)
+}
+
+// saveRun packs tokens of one run, and returns them as a worker loads them.
+func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
+	cache, _ := s.packers.Get().(*attn.Cache)
+	if cache == nil {
+		h := &s.shape
+		var err error
+		if cache, err = attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: h.kvHeads, HeadDim: h.headDim,
+			ValueDim: h.valueDim, Capacity: s.long, Format: h.format, ValueFormat: h.valueFormat,
+			ValuesInKeys: h.valuesInKeys}); err != nil {
+			return nil, err
+		}
+	}
+	defer s.packers.Put(cache)
+	cache.Reset()
+	if err := cache.Append(k, v); err != nil {
+		return nil, err
+	}
+	var saved bytes.Buffer
+	saved.Grow(pagesOf(k.L)*(cache.MemoryUse()/pagesOf(s.long)) + savedExtra(k.L))
+	_, err := cache.Save(&saved)
+	return saved.Bytes(), err
+}
+
+// savedExtra is what a saved run has at most beside its pages: a header, and a checksum for each.
+func savedExtra(tokens int) int { return 128 + 4*pagesOf(tokens) }
+
+// wireFormat is the format in which elements travel that are kept in a format.
+func wireFormat(f attn.Format) attn.Format {
+	if f == attn.F16 || f == attn.BF16 {
+		return f
+	}
+	return attn.F32
+}
+
+// wireBytes is the size of an element that travels.
+func wireBytes(f attn.Format) int {
+	if wireFormat(f) == attn.F32 {
+		return 4
+	}
+	return 2
+}
+
+// gatherTokens writes tokens of a view as they travel, the heads of each side by side.
+func gatherTokens(f attn.Format, x *attn.Tensor, at, n int) []byte {
+	out := make([]byte, 0, n*x.H*x.D*wireBytes(f))
+	for i := at; i < at+n; i++ {
+		for h := range x.H {
+			out = appendElements(out, f, x.Row(0, h, i))
+		}
+	}
+	return out
+}
+
+// appendElements writes numbers that are to be kept in a format.
+func appendElements(to []byte, f attn.Format, x []float32) []byte {
+	at, size := len(to), wireBytes(f)*len(x)
+	if cap(to)-at < size {
+		to = append(make([]byte, 0, max(at+size, 2*cap(to))), to...)
+	}
+	to = to[:at+size]
+	raw := to[at:]
+	switch wireFormat(f) {
+	case attn.F16:
+		for i, e := range x {
+			binary.LittleEndian.PutUint16(raw[2*i:], float16.Fromfloat32(e).Bits())
+		}
+	case attn.BF16:
+		for i, e := range x {
+			binary.LittleEndian.PutUint16(raw[2*i:], toBF16(e))
+		}
+	default:
+		for i, e := range x {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(e))
+		}
+	}
+	return to
+}
+
+// elements reads what appendElements has written.
+func elements(f attn.Format, raw []byte) []float32 {
+	x := make([]float32, len(raw)/wireBytes(f))
+	switch wireFormat(f) {
+	case attn.F16:
+		for i := range x {
+			x[i] = float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32()
+		}
+	case attn.BF16:
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+		}
+	default:
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+	}
+	return x
+}
+
+// toBF16 rounds to the upper half of a float32, ties to even; a NaN stays one.
+func toBF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	if x != x {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}

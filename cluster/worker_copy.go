@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// copy takes over from another worker what this copy lacks, and what it may have of an earlier
+// time: the last run of each layer. It may end before it has all. A request that comes again waits
+// for the one before, and has less to do.
+func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
+	var r copyRequest
+	if err := r.decode(d); err != nil {
+		return nil, err
+	}
+	p, err := w.part(client, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, copyPatience) // Close does not wait for another worker
+	defer cancel()
+	select {
+	case p.copying <- struct{}{}:
+		defer func() { <-p.copying }()
+	case <-ctx.Done():
+		return nil, fail(ErrUnavailable, "copy %d is being copied to: %v", r.copy, ctx.Err())
+	}
+	select {
+	case w.copying <- struct{}{}:
+		defer func() { <-w.copying }()
+	default:
+		return nil, fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
+			cap(w.copying), cap(w.copying))
+	}
+	until, begun := time.Now().Add(w.copySlice), false
+	more := func() bool {
+		first := !begun
+		begun = true
+		return first || time.Now().Before(until)
+	}
+	for layer := range p.layers {
+		if err := w.copyLayer(ctx, client, p, &r, layer, more); err != nil {
+			return nil, err
+		}
+	}
+	return u32sReply(p.lengths()), nil
+}
+
+const (
+	// copySlice is for how long a call copies. It is called again for as long as it gets further: a
+	// part may take long.
+	copySlice = 10 * time.Second
+	// callPatience is how long one run takes at most, before it is asked for again.
+	callPatience = 5 * time.Second
+	// copyPatience is how long a call that copies takes at most, with all its waiting.
+	copyPatience = copySlice + 4*callPatience
+	// copyShare is how many calls there may be for each that copies.
+	copyShare = 4
+)
+
+// copyLayer copies the runs of a layer, for as long as there is time for more.
+func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
+	layer int, more func() bool) error {
+	l := &p.layers[layer]
+	l.mu.RLock()
+	i := len(l.runs)
+	if l.length%p.long != 0 {
+		i-- // this run may have grown
+	}
+	l.mu.RUnlock()
+	for n := i + 1; i < n && more(); i++ {
+		reply, err := w.fetch(ctx, client, r.from, &readRequest{r.source, r.epoch, uint32(layer),
+			uint32(i)})
+		if err != nil {
+			return err
+		}
+		if n = reply.runs; i < n {
+			if err := p.load(r.epoch, layer, i, reply.saved); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetch asks another worker for a run, when this worker and that one may.
+func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *readRequest) (
+	reply readReply, err error) {
+	for {
+		if err := sleep(ctx, w.takes.wait(time.Now())); err != nil {
+			return reply, err
+		}
+		call, cancel := context.WithTimeout(ctx, callPatience)
+		data, err := w.transport.Call(call, from, r.encode(client))
+		late := call.Err() != nil
+		cancel()
+		if err != nil && late && ctx.Err() == nil {
+			continue // the request may be lost, or the answer
+		}
+		if err != nil {
+			return reply, err
+		}
+		d, err := decodeReply(from, data)
+		if err != nil {
+			return reply, err
+		}
+		if err := reply.decode(d); err != nil {
+			return reply, err
+		}
+		w.takes.went(len(reply.saved), time.Now())
+		if reply.wait == 0 {
+			return reply, nil
+		}
+		if err := sleep(ctx, min(reply.wait, callPatience)); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// sleep waits for a while, or returns an error when the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fail(ErrUnavailable, "copying from another worker: %v", ctx.Err())
+	}
+}
