@@ -31,11 +31,11 @@ type fours struct {
 	col    reg.GPVirtual
 	tail   reg.OpmaskVirtual // with 16 lanes those of the last elements of a row
 	x      reg.GPVirtual     // rows whose scales are not found yet, stride bytes apart,
-	left   reg.GPVirtual     // and how many they are
+	left   Mem               // and how many they are
 	stride reg.GPVirtual
 	rows   [4]reg.GPVirtual // those at hand
 	ahead  *Mem             // if rows that come later are prefetched: bytes to them
-	scales reg.GPVirtual
+	scales Mem
 	r, l   reg.VecVirtual // of the four rows at hand, in each quarter
 	found  [2]Mem         // r and l of the next four
 }
@@ -50,8 +50,11 @@ func newFours(lanes16 bool) *fours {
 
 // begin loads arguments, and takes from the number of elements how they are divided.
 func (k *fours) begin() {
-	k.x, k.left, k.stride, k.scales = param("x"), param("rows"), param("xStride"), param("scales")
+	k.x, k.stride = param("x"), param("xStride")
 	k.n, k.col = paramAddress("n"), GP64()
+	k.left, k.scales = AllocLocal(8), AllocLocal(8)
+	MOVQ(param("rows"), k.left)
+	MOVQ(param("scales"), k.scales)
 	SHLQ(Imm(2), k.stride)
 	k.whole, k.found = AllocLocal(8), [2]Mem{AllocLocal(16), AllocLocal(16)}
 	MOVQ(k.n, k.col)
@@ -85,20 +88,21 @@ func (k *fours) rest() reg.GPVirtual {
 
 // each emits the loop: it finds the scales of four rows, then lets integers make those of the four
 // rows before, of which some are there. It ends where a scale needs more care.
-func (k *fours) each(integers func(there reg.GPVirtual)) {
-	there, found := GP64(), GP64() // rows from the four before on, and from these on
-	XORL(there.As32(), there.As32())
+func (k *fours) each(integers func(there Mem)) {
+	there, found := AllocLocal(8), AllocLocal(8) // rows from the four before on, and from these on
+	MOVQ(I32(0), there)
 	Label("rows")
-	XORL(found.As32(), found.As32())
-	TESTQ(k.left, k.left)
+	MOVQ(I32(0), found)
+	CMPQ(k.left, Imm(0))
 	JLE(LabelRef("before"))
 	k.findFour(k.x, k.left)
 	k.findScales(k.tops(), "before")
-	MOVQ(k.left, found)
+	MOVQ(k.left, k.col)
+	MOVQ(k.col, found)
 	LEAQ(Mem{Base: k.x, Index: k.stride, Scale: 4}, k.x)
 	SUBQ(Imm(4), k.left)
 	Label("before")
-	TESTQ(there, there)
+	CMPQ(there, Imm(0))
 	JE(LabelRef("begun"))
 	Comment("The four rows before, whether x is at those behind them or at the next.")
 	first, none := k.rows[0], unique("none")
@@ -107,7 +111,7 @@ func (k *fours) each(integers func(there reg.GPVirtual)) {
 	SHLQ(Imm(2), k.col)
 	SUBQ(k.col, first)
 	SUBQ(k.col, first)
-	TESTQ(found, found)
+	CMPQ(found, Imm(0))
 	JNE(LabelRef(none))
 	ADDQ(k.col, first)
 	Label(none)
@@ -116,21 +120,22 @@ func (k *fours) each(integers func(there reg.GPVirtual)) {
 	Label("begun")
 	k.quarters(k.found[0], k.r)
 	k.quarters(k.found[1], k.l)
-	MOVQ(found, there)
-	TESTQ(found, found)
+	MOVQ(found, k.col)
+	MOVQ(k.col, there)
+	TESTQ(k.col, k.col)
 	JNE(LabelRef("rows"))
-	zero, done := GP64(), param("rows")
-	XORL(zero.As32(), zero.As32())
-	TESTQ(k.left, k.left)
-	CMOVQLT(zero, k.left)
+	done, all := GP64(), param("rows")
+	MOVQ(all, done)
 	SUBQ(k.left, done)
+	CMPQ(done, all)
+	CMOVQGT(all, done)
 	Store(done, ReturnIndex(0))
 	finish()
 }
 
 // findFour finds rows that are stride apart from the first one on. What is not left is the last one
 // again.
-func (k *fours) findFour(first, left reg.GPVirtual) {
+func (k *fours) findFour(first reg.GPVirtual, left Mem) {
 	if first != k.rows[0] {
 		MOVQ(first, k.rows[0])
 	}
@@ -267,7 +272,9 @@ func (k *fours) findScales(top reg.VecVirtual, rare string) {
 	JNE(LabelRef(rare))
 	scale, one, rest := XMM(), XMM(), XMM()
 	VDIVPS(f32(127), top.AsX(), scale)
-	k.storeFour(scale, Mem{Base: k.scales}, k.left)
+	at := GP64()
+	MOVQ(k.scales, at)
+	k.storeFour(scale, Mem{Base: at}, k.left)
 	ADDQ(Imm(16), k.scales)
 	VMOVUPS(f32(1), one)
 	VDIVPS(scale, one, t)
@@ -306,17 +313,19 @@ func (k *fours) integers(row int, r, l reg.VecVirtual, last bool, at int) reg.Ve
 }
 
 // storeFour stores the first lanes of a vector, one for each of up to four rows.
-func (k *fours) storeFour(v Op, at Mem, rows reg.GPVirtual) {
+func (k *fours) storeFour(v Op, at Mem, rows Mem) {
 	some, stored := unique("some"), unique("stored")
 	CMPQ(rows, imm(4))
 	JL(LabelRef(some))
 	VMOVUPS(v, at)
 	JMP(LabelRef(stored))
 	Label(some)
+	n := GP64()
+	MOVQ(rows, n)
 	if k.lanes == lanes {
-		VMASKMOVPS(v, tailMask(rows).AsX(), at)
+		VMASKMOVPS(v, tailMask(n).AsX(), at)
 	} else {
-		VMOVUPS(v, firstLanes(rows), at)
+		VMOVUPS(v, firstLanes(n), at)
 	}
 	Label(stored)
 }
@@ -337,7 +346,7 @@ func quantizeRowsKernel(name string, lanes16 bool) {
 		at := param("starts")
 		MOVQ(at, starts)
 	}
-	k.each(func(there reg.GPVirtual) {
+	k.each(func(there Mem) {
 		var sums [4]reg.VecVirtual
 		if lanes16 {
 			for row := range sums {
@@ -381,12 +390,11 @@ func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 	CMPQ(k.col, k.n)
 	JG(LabelRef(singles))
 	Label(chunk)
-	var v [4]reg.VecVirtual
-	for i := range v {
-		v[i] = k.integers(row, r, l, false, 4*k.lanes*(i-4))
-		add(v[i])
-	}
-	bytes := k.pack(v)
+	bytes := k.pack(func(i int) reg.VecVirtual {
+		v := k.integers(row, r, l, false, 4*k.lanes*(i-4))
+		add(v)
+		return v
+	})
 	VPERMD(bytes, k.inOrder(), bytes)
 	k.store(bytes, Mem{Base: dst, Index: k.col, Scale: 1, Disp: -4 * k.lanes})
 	ADDQ(imm(4*k.lanes), k.col)
@@ -420,11 +428,15 @@ func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 }
 
 // pack makes bytes of four vectors of integers. Each quarter has four of each in turn.
-func (k *fours) pack(v [4]reg.VecVirtual) reg.VecVirtual {
-	VPACKSSDW(v[1], v[0], v[0])
-	VPACKSSDW(v[3], v[2], v[2])
-	VPACKSSWB(v[2], v[0], v[0])
-	return v[0]
+func (k *fours) pack(vector func(i int) reg.VecVirtual) reg.VecVirtual {
+	var words [2]reg.VecVirtual
+	for i := range words {
+		first, second := vector(2*i), vector(2*i+1)
+		VPACKSSDW(second, first, first)
+		words[i] = first
+	}
+	VPACKSSWB(words[1], words[0], words[0])
+	return words[0]
 }
 
 func (k *fours) store(v reg.VecVirtual, to Mem) {
@@ -460,18 +472,16 @@ func quantizeGroupsKernel(name string, lanes16 bool) {
 	SHLQ(Imm(3), k.col)
 	MOVQ(k.col, ahead)
 	k.ahead = &ahead
-	k.each(func(reg.GPVirtual) {
+	k.each(func(Mem) {
 		var rs, ls [4]reg.VecVirtual
 		for row := range rs {
 			rs[row], ls[row] = k.lane(row, k.r), k.lane(row, k.l)
 		}
 		XORL(k.col.As32(), k.col.As32())
 		k.eachColumn(func(last bool) {
-			var v [4]reg.VecVirtual
-			for row := range v {
-				v[row] = k.integers(row, rs[row], ls[row], last, 0)
-			}
-			bytes, to := k.pack(v), Mem{Base: dst, Index: k.col, Scale: 4}
+			bytes, to := k.pack(func(row int) reg.VecVirtual {
+				return k.integers(row, rs[row], ls[row], last, 0)
+			}), Mem{Base: dst, Index: k.col, Scale: 4}
 			VPSHUFB(transposedBytes(), bytes, bytes)
 			switch {
 			case !last:
