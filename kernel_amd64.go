@@ -115,10 +115,7 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
 	pStride int, b *panelLayout) {
-	wide := chooseKernels(rows, 0, 0).lanes16
-	if rows == 1 { // one row of I8 always has 16 lanes, with which it is widened another way
-		wide = t == I8 && tuned.ISA.Lanes16()
-	}
+	wide := typedLanes16(t, rows)
 	switch {
 	case t == I4:
 		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)
@@ -194,9 +191,6 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 //
 //go:noescape
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
-
-// codeKernels: there are kernels of integers that look codes up in registers.
-const codeKernels = true
 
 // scoreInt4Step is scoreInt4 of checked operands, in one call.
 func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
@@ -315,8 +309,8 @@ func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout)
 
-// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, without alpha. starts and f have the
-// same stride.
+// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
+// without alpha. starts and f have the same stride.
 //
 //go:noescape
 func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,

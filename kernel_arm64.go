@@ -127,6 +127,16 @@ func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, r
 	accumulateInt8Dot(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
+func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
+	b *panelLayout) {
+	scoreInt4Dot(s, &q.bytes[0], k, scales, rows, qStride, b)
+}
+
+func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *panelLayout) {
+	accumulateInt4Dot(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
 // row, of which the integers and their scale are wrong.
@@ -163,6 +173,17 @@ func multiplyInt8Dot(o *float32, a *int8, v *byte, f *float32, rows, oStride, aS
 //
 //go:noescape
 func accumulateInt8Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *panelLayout)
+
+// scoreInt4Dot is scoreInt8Dot of codes. It works like scoreInt4Generic.
+//
+//go:noescape
+func scoreInt4Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int, b *panelLayout)
+
+// accumulateInt4Dot is accumulateInt8Dot of codes. It works like accumulateInt4Generic.
+//
+//go:noescape
+func accumulateInt4Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
 	fStride int, b *panelLayout)
 
 // weightsInt8Dot makes integers of weights times the scales of their values, and leaves these

@@ -16700,35 +16700,30 @@ TEXT ·lookUpSIMD(SB), NOSPLIT, $0-64
 	MOVD step+40(FP), R5
 	MOVD upper+48(FP), R6
 	MOVD $constants<>(SB), R26
-	FMOVQ 880(R26), F16
-	MOVD $252645135, R10
-	VDUP R10, V17.S4
+	FMOVQ 880(R26), F28
+	FMOVQ 896(R26), F29
 row:
 	MOVD R3, R7
 	MOVD R0, R8
 vector:
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
 	ADD R6, R8, R9
-	VAND V17.B16, V4.B16, V0.B16
-	VUSHR $4, V4.S4, V4.S4
-	VAND V17.B16, V4.B16, V4.B16
-	VAND V17.B16, V5.B16, V1.B16
-	VUSHR $4, V5.S4, V5.S4
-	VAND V17.B16, V5.B16, V5.B16
-	VAND V17.B16, V6.B16, V2.B16
-	VUSHR $4, V6.S4, V6.S4
-	VAND V17.B16, V6.B16, V6.B16
-	VAND V17.B16, V7.B16, V3.B16
-	VUSHR $4, V7.S4, V7.S4
-	VAND V17.B16, V7.B16, V7.B16
-	VTBL V0.B16, [V16.B16], V0.B16
-	VTBL V4.B16, [V16.B16], V4.B16
-	VTBL V1.B16, [V16.B16], V1.B16
-	VTBL V5.B16, [V16.B16], V5.B16
-	VTBL V2.B16, [V16.B16], V2.B16
-	VTBL V6.B16, [V16.B16], V6.B16
-	VTBL V3.B16, [V16.B16], V3.B16
-	VTBL V7.B16, [V16.B16], V7.B16
+	VAND V29.B16, V4.B16, V0.B16
+	VUSHR $4, V4.B16, V4.B16
+	VAND V29.B16, V5.B16, V1.B16
+	VUSHR $4, V5.B16, V5.B16
+	VAND V29.B16, V6.B16, V2.B16
+	VUSHR $4, V6.B16, V6.B16
+	VAND V29.B16, V7.B16, V3.B16
+	VUSHR $4, V7.B16, V7.B16
+	VTBL V0.B16, [V28.B16], V0.B16
+	VTBL V4.B16, [V28.B16], V4.B16
+	VTBL V1.B16, [V28.B16], V1.B16
+	VTBL V5.B16, [V28.B16], V5.B16
+	VTBL V2.B16, [V28.B16], V2.B16
+	VTBL V6.B16, [V28.B16], V6.B16
+	VTBL V3.B16, [V28.B16], V3.B16
+	VTBL V7.B16, [V28.B16], V7.B16
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R8)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R9)
 	ADD R5, R8, R8
@@ -16737,6 +16732,1219 @@ vector:
 	ADD R4, R0, R0
 	SUB $1, R2, R2
 	CBNZ R2, row
+	RET
+
+// scoreInt4Dot works like scoreInt4Generic.
+TEXT ·scoreInt4Dot(SB), NOSPLIT, $0-56
+	MOVD s+0(FP), R9
+	MOVD q+8(FP), R10
+	MOVD k+16(FP), R2
+	MOVD scales+24(FP), R14
+	MOVD qStride+40(FP), R4
+	MOVD rows+32(FP), R11
+	MOVD b+48(FP), R16
+	MOVD 0(R16), R6
+	ADD $3, R6, R6
+	LSR $2, R6, R6
+	MOVD 8(R16), R7
+	LSR $4, R7, R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	MOVD $256, R3
+	MOVD $constants<>(SB), R26
+	FMOVQ 880(R26), F28
+	FMOVQ 896(R26), F29
+panel601:
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+	MOVD R24, R16
+tiles602:
+	CMP $4, R12
+	BLT fewer604
+
+	// 4 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	LSR $1, R6, R15
+	CBZ R15, last606
+groups605:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	FMOVD 0(R21), F25
+	ADD $8, R21, R21
+	FMOVD 0(R22), F26
+	ADD $8, R22, R22
+	FMOVD 0(R23), F27
+	ADD $8, R23, R23
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
+	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
+	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
+	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	VTBL V20.B16, [V28.B16], V20.B16
+	VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16
+	VTBL V23.B16, [V28.B16], V23.B16
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
+	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
+	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
+	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
+	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	SUB $1, R15, R15
+	CBNZ R15, groups605
+last606:
+	LSR $1, R6, R15
+	LSL $1, R15, R15
+	CMP R6, R15
+	BEQ end607
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	FMOVS.P 4(R23), F27
+	VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
+	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
+	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
+	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+end607:
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
+	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $4, R12, R12
+	BGT tiles602
+	B rowsEnd603
+fewer604:
+	CMP $3, R12
+	BLT fewer608
+
+	// 3 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	LSR $1, R6, R15
+	CBZ R15, last610
+groups609:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	FMOVD 0(R21), F25
+	ADD $8, R21, R21
+	FMOVD 0(R22), F26
+	ADD $8, R22, R22
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	VTBL V20.B16, [V28.B16], V20.B16
+	VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16
+	VTBL V23.B16, [V28.B16], V23.B16
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
+	SUB $1, R15, R15
+	CBNZ R15, groups609
+last610:
+	LSR $1, R6, R15
+	LSL $1, R15, R15
+	CMP R6, R15
+	BEQ end611
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	FMOVS.P 4(R22), F26
+	VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
+	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
+	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
+	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+end611:
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $3, R12, R12
+	BGT tiles602
+	B rowsEnd603
+fewer608:
+	CMP $2, R12
+	BLT fewer612
+
+	// 2 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	LSR $1, R6, R15
+	CBZ R15, last614
+groups613:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	FMOVD 0(R21), F25
+	ADD $8, R21, R21
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	VTBL V20.B16, [V28.B16], V20.B16
+	VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16
+	VTBL V23.B16, [V28.B16], V23.B16
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	SUB $1, R15, R15
+	CBNZ R15, groups613
+last614:
+	LSR $1, R6, R15
+	LSL $1, R15, R15
+	CMP R6, R15
+	BEQ end615
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25
+	VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
+	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
+	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
+	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+end615:
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles602
+	B rowsEnd603
+fewer612:
+	CMP $1, R12
+	BLT fewer616
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	LSR $1, R6, R15
+	CBZ R15, last618
+groups617:
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD R5, R19, R19
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	VTBL V20.B16, [V28.B16], V20.B16
+	VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16
+	VTBL V23.B16, [V28.B16], V23.B16
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	SUB $1, R15, R15
+	CBNZ R15, groups617
+last618:
+	LSR $1, R6, R15
+	LSL $1, R15, R15
+	CMP R6, R15
+	BEQ end619
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	FMOVS.P 4(R20), F24
+	VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16
+	VAND V29.B16, V18.B16, V18.B16
+	VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16
+	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
+	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
+	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
+	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+end619:
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	SUBS $1, R12, R12
+	BGT tiles602
+	B rowsEnd603
+fewer616:
+rowsEnd603:
+	ADD $64, R9, R9
+	ADD $64, R14, R14
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	CBNZ R7, panel601
+	RET
+
+// accumulateInt4Dot works like accumulateInt4Generic.
+TEXT ·accumulateInt4Dot(SB), NOSPLIT, $0-80
+	MOVD o+0(FP), R9
+	MOVD w+8(FP), R10
+	MOVD v+16(FP), R2
+	MOVD f+32(FP), R14
+	MOVD wStride+56(FP), R4
+	MOVD rows+40(FP), R11
+	MOVD b+72(FP), R16
+	MOVD 0(R16), R6
+	ADD $3, R6, R6
+	LSR $2, R6, R6
+	MOVD 8(R16), R7
+	LSR $4, R7, R7
+	MOVD 16(R16), R5
+	MOVD 24(R16), R8
+	LSL $1, R4, R4
+	MOVD $constants<>(SB), R26
+	FMOVQ 816(R26), F28
+	FMOVQ 624(R26), F29
+	FMOVQ 832(R26), F30
+	MOVD R26, R22
+	MOVD oStride+48(FP), R3
+	LSL $2, R3, R3
+	MOVD fStride+64(FP), R25
+	LSL $2, R25, R25
+	MOVD b+72(FP), R16
+	ADD $64, R16, R16
+	MOVBU.P 1(R16), R26
+	MOVD alpha+24(FP), R24
+panel620:
+	MOVD R9, R0
+	MOVD R10, R1
+	MOVD R11, R12
+	MOVD R14, R13
+	MOVD R24, R16
+tiles621:
+	CMP $2, R12
+	BLT fewer623
+
+	// 2 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	ADD R4, R20, R21
+	SUBS $4, R6, R15
+	BLT tail625
+groups624:
+	FMOVQ 624(R22), F29
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R20), F25
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVQ.P 16(R21), F26
+	FMOVQ.P 16(R21), F27
+	VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8
+	VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16
+	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
+	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
+	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
+	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
+	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
+	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
+	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
+	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
+	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
+	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
+	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
+	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
+	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
+	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
+	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
+	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	WORD $0x4f9aea88 // sdot v8.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9aeaa9 // sdot v9.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9aeaca // sdot v10.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9aeaeb // sdot v11.4s, v23.16b, v26.4b[2]
+	WORD $0x4f9bea8c // sdot v12.4s, v20.16b, v27.4b[2]
+	WORD $0x4f9beaad // sdot v13.4s, v21.16b, v27.4b[2]
+	WORD $0x4f9beace // sdot v14.4s, v22.16b, v27.4b[2]
+	WORD $0x4f9beaef // sdot v15.4s, v23.16b, v27.4b[2]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
+	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
+	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
+	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
+	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	WORD $0x4fbaea88 // sdot v8.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbaeaa9 // sdot v9.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbaeaca // sdot v10.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbaeaeb // sdot v11.4s, v23.16b, v26.4b[3]
+	WORD $0x4fbbea8c // sdot v12.4s, v20.16b, v27.4b[3]
+	WORD $0x4fbbeaad // sdot v13.4s, v21.16b, v27.4b[3]
+	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
+	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
+	SUBS $4, R15, R15
+	BGE groups624
+tail625:
+	ADD $4, R15, R15
+	CBZ R15, end627
+one626:
+	FMOVQ 624(R22), F29
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVD 0(R21), F26
+	ADD $8, R21, R21
+	VEOR V27.B16, V27.B16, V27.B16
+	VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8
+	VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16
+	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
+	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
+	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
+	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
+	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	SUB $1, R15, R15
+	CBZ R15, end627
+	FMOVQ 624(R22), F29
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVD 0(R21), F26
+	ADD $8, R21, R21
+	VEOR V27.B16, V27.B16, V27.B16
+	VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8
+	VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16
+	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
+	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
+	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
+	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
+	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, one626
+end627:
+	VSHL $14, V16.S4, V16.S4
+	VSHL $14, V17.S4, V17.S4
+	VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4
+	VSHL $7, V4.S4, V4.S4
+	VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VSHL $7, V5.S4, V5.S4
+	VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VSHL $7, V6.S4, V6.S4
+	VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VSHL $7, V7.S4, V7.S4
+	VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin628
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready630
+begin628:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain629
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain629:
+ready630:
+	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
+	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
+	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
+	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	VSHL $7, V12.S4, V12.S4
+	VADD V12.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VSHL $7, V13.S4, V13.S4
+	VADD V13.S4, V9.S4, V9.S4
+	VADD V17.S4, V9.S4, V9.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	VSHL $7, V14.S4, V14.S4
+	VADD V14.S4, V10.S4, V10.S4
+	VADD V18.S4, V10.S4, V10.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	VSHL $7, V15.S4, V15.S4
+	VADD V15.S4, V11.S4, V11.S4
+	VADD V19.S4, V11.S4, V11.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin631
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready633
+begin631:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain632
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain632:
+ready633:
+	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
+	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
+	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
+	WORD $0x4f981177 // fmla v23.4s, v11.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	ADD R4, R1, R1
+	SUBS $2, R12, R12
+	BGT tiles621
+	B rowsEnd622
+fewer623:
+	CMP $1, R12
+	BLT fewer634
+
+	// 1 rows.
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	MOVD R2, R19
+	MOVD R1, R20
+	SUBS $4, R6, R15
+	BLT tail636
+groups635:
+	FMOVQ 624(R22), F29
+	FMOVQ.P 16(R20), F24
+	FMOVQ.P 16(R20), F25
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
+	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
+	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
+	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
+	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
+	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
+	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
+	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
+	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
+	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
+	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
+	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
+	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
+	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
+	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	SUBS $4, R15, R15
+	BGE groups635
+tail636:
+	ADD $4, R15, R15
+	CBZ R15, end638
+one637:
+	FMOVQ 624(R22), F29
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16
+	VAND V29.B16, V22.B16, V22.B16
+	VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	SUB $1, R15, R15
+	CBZ R15, end638
+	FMOVQ 624(R22), F29
+	FMOVD 0(R20), F24
+	ADD $8, R20, R20
+	VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8
+	VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16
+	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16
+	FMOVQ 880(R22), F31
+	FMOVQ 896(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
+	ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16
+	VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16
+	VTBL V23.B16, [V31.B16], V23.B16
+	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
+	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
+	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
+	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
+	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
+	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
+	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
+	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
+	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
+	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
+	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
+	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	SUB $1, R15, R15
+	CBNZ R15, one637
+end638:
+	VSHL $14, V16.S4, V16.S4
+	VSHL $14, V17.S4, V17.S4
+	VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4
+	VSHL $7, V4.S4, V4.S4
+	VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	VSHL $7, V5.S4, V5.S4
+	VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	VSHL $7, V6.S4, V6.S4
+	VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	VSHL $7, V7.S4, V7.S4
+	VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	FMOVS 0(R13), F24
+	ADD R25, R13, R13
+	CBZ R26, begin639
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	B ready641
+begin639:
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
+	CBZ R16, plain640
+	VLD1R.P 4(R16), [V31.S4]
+	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
+	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
+	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
+	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+plain640:
+ready641:
+	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
+	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
+	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
+	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
+	ADD R3, R0, R0
+	ADD R4, R1, R1
+	SUBS $1, R12, R12
+	BGT tiles621
+	B rowsEnd622
+fewer634:
+rowsEnd622:
+	ADD $64, R9, R9
+	ADD R8, R2, R2
+	SUB $1, R7, R7
+	CBNZ R7, panel620
 	RET
 
 // Constants, 16 bytes each.
@@ -17020,6 +18228,11 @@ DATA constants<>+880(SB)/4, $0x281c1005
 DATA constants<>+884(SB)/4, $0x75594536
 DATA constants<>+888(SB)/4, $0xd8e4f0fb
 DATA constants<>+892(SB)/4, $0x8ba7bbca
-GLOBL constants<>(SB), RODATA|NOPTR, $896
+// lower halves of bytes
+DATA constants<>+896(SB)/4, $0x0f0f0f0f
+DATA constants<>+900(SB)/4, $0x0f0f0f0f
+DATA constants<>+904(SB)/4, $0x0f0f0f0f
+DATA constants<>+908(SB)/4, $0x0f0f0f0f
+GLOBL constants<>(SB), RODATA|NOPTR, $912
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256

@@ -92,14 +92,12 @@ func setCode(x []byte, i int, code byte) {
 }
 
 // codeRows is up to how many rows look codes up in registers. For more, a block of codes
-// becomes levels once, and so it does where there are other kernels but none that look up.
+// becomes levels once, and so it does in float32 where there are kernels but none that look up.
 const codeRows = 4
 
 // rowsOfCodes is up to how many rows, of integers or of float32, read codes.
 func rowsOfCodes(integers bool) int {
-	is := tuned.ISA
-	if integers && (codeKernels && is.Integers() || !integerProducts()) ||
-		!integers && (codeKernels && is.Lanes16() || !is.SIMD()) {
+	if is := tuned.ISA; integers || is.Lanes16() || !is.SIMD() {
 		return codeRows
 	}
 	return 0
@@ -108,13 +106,13 @@ func rowsOfCodes(integers bool) int {
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
 func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.set(&tuned, true, false)
+	b.setTyped(&tuned, tuned.PrefetchInt8)
 	stride := roundUp(d, 4)
-	q.reads(rows, stride, 1, stride)
+	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	operand.Reads(k, b.cols/panel*b.panelStride)
-	if !tuned.ISA.Integers() {
+	if !(tuned.ISA.Integers() || q.bytes != nil) {
 		scoreInt4Generic(s, q.words, k, scales, rows, &b)
 		return
 	}
@@ -132,11 +130,11 @@ func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, 
 func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
+	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), 1)
 	operand.ReadsRows(f, rows, fStride, 1)
 	operand.Reads(alpha, rows)
 	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)
-	if !tuned.ISA.Integers() {
+	if !integerProducts() {
 		accumulateInt4Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
@@ -170,8 +168,8 @@ type levelLayout struct {
 }
 
 // lookUp is dst = the levels of src, row by row: those of upper halves that are behind a row's last
-// ones may be written before the next row is.
-func lookUp(dst, src []byte, l *levelLayout) {
+// ones may be written before the next row is. src is prefetched some bytes ahead.
+func lookUp(dst, src []byte, l *levelLayout, ahead int) {
 	n := l.rows * l.vectors * 64
 	operand.Reads(src, n)
 	last := (l.rows-1)*l.row + (l.vectors-1)*l.step + l.upper + 64
@@ -187,7 +185,7 @@ func lookUp(dst, src []byte, l *levelLayout) {
 	for r := 0; r < l.rows; r += rows {
 		for i := 0; i < l.vectors; i += vectors {
 			lookUpStep(&dst[r*l.row+i*l.step], &src[(r*l.vectors+i)*64], rows, min(vectors, l.vectors-i),
-				l.row, l.step, l.upper, tuned.PrefetchTyped)
+				l.row, l.step, l.upper, ahead)
 		}
 	}
 }

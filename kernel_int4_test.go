@@ -46,10 +46,7 @@ func (c *trial) scoreInt4(rows, d, keys int) {
 	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
 	b := scoreLayout(I4, d, cols)
 	scales := c.factors(cols)
-	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
-	if !tuned.ISA.Integers() {
-		q = integerRows{words: words}
-	}
+	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	s, sWant := c.output((rows-1)*Block + cols)
 	scoreInt4(s, q, k, scales, rows, d, keys)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)
@@ -99,7 +96,7 @@ func (c *trial) lookUp(rows, vectors int) {
 	}
 	last := (rows-1)*l.row + (vectors-1)*l.step + l.upper + 64
 	dst, want := c.outputOf(last/4, normal)
-	lookUp(bytesIn(dst), src, &l)
+	lookUp(bytesIn(dst), src, &l, 0)
 	lookUpGeneric(bytesIn(want), src, &l)
 }
 

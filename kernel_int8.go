@@ -20,9 +20,9 @@ func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
 // which d is the dimension.
 func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I8, d, roundUp(n, panel))
-	b.set(&tuned, true, false)
+	b.setTyped(&tuned, tuned.PrefetchInt8)
 	stride := roundUp(d, 4)
-	q.reads(rows, stride, 1, stride)
+	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	readsTyped(I8, k, &b)
@@ -81,12 +81,18 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
 // o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w are
-// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil.
+// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil. Magnitudes are products of a
+// matrix, whose keys are inputs: each int8Group of them has its start and its f, which follow each
+// other, and is added in turn.
 func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	w.reads(rows, wStride, fStride, roundUp(b.keys, 4))
-	operand.ReadsRows(f, rows, fStride, 1)
+	groups := 1
+	if w.magnitudes != nil {
+		groups = int8Groups(b.keys)
+	}
+	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), groups)
+	operand.ReadsRows(f, rows, fStride, groups)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
 	}

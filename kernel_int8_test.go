@@ -12,7 +12,7 @@ var int8KernelTests = []kernelTest{
 	{"scoreInt8",
 		[]dim{size("rows", 1, 30, 99), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
 		func(c *trial, n []int) { c.scoreInt8(n[0], n[1], n[2]) }},
-	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 128),
+	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
 		{"cols", panel, 9 * panel, 20 * panel, panel}},
 		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
 	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
@@ -54,9 +54,10 @@ func (c *trial) integers(rows, stride, n int) []int16 {
 }
 
 // bytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic code
-// take them, in guarded memory. Groups of them are groupStride apart.
-func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want []int16) {
-	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+1
+// take them, in guarded memory. Their sums have a start for each group of elements; those of rows
+// are groupStride apart.
+func (c *trial) bytes(rows, stride, group, groupStride, n int) (got integerRows, want []int16) {
+	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+(n+group-1)/group
 	at := func(bytes int) (write, read []byte) {
 		x, y := place(c.Rand, &c.arena.floats, &c.arena.used[0], (bytes+3)/4)
 		return bytesIn(x), bytesIn(y)
@@ -83,7 +84,9 @@ func (c *trial) bytes(rows, stride, groupStride, n int) (got integerRows, want [
 		for k := range row {
 			row[k] = int8(c.IntN(255) - 127)
 		}
-		write.put(r*stride, r*groupStride, row)
+		for k := 0; k < n; k += group {
+			write.put(r*stride+k, r*groupStride+k/group, row[k:min(k+group, n)])
+		}
 		inGroupOrder(want[r*stride:][:roundUp(n, 4)], row)
 	}
 	return got, want
@@ -93,7 +96,7 @@ func (c *trial) scoreInt8(rows, d, n int) {
 	c.anyIntegers()
 	b := scoreLayout(I8, d, roundUp(n, panel))
 	k := c.typedInput(I8, b.cols*roundUp(d, 4))
-	q, words := c.bytes(rows, roundUp(d, 4), 1, d)
+	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
 	scoreInt8(got, q, k, scales, rows, d, n)
@@ -103,24 +106,35 @@ func (c *trial) scoreInt8(rows, d, n int) {
 func (c *trial) accumulateInt8(rows, keys, cols int) {
 	c.anyIntegers()
 	of := c.IntN(3)
-	if of != 0 {
+	var rowsOf integerRows
+	switch rowsOf.fit(1, 1, rows); {
+	case of != 0:
 		keys = min(keys, Block)
+	case rowsOf.magnitudes == nil:
+		keys = min(keys, int8Group)
 	}
+	groups := int8Groups(keys)
 	b, elements := c.anyTypedLayout(I8, keys, cols)
 	v := c.typedInput(I8, elements)
-	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
+	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), groups+c.IntN(3)
 	got, want := c.output((rows-1)*oStride + cols)
-	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+groups)
 	w := integerRows{words: words}
 	var alpha []float32
 	switch of {
 	case 0:
-		w, words = c.bytes(rows, wStride, fStride, keys)
+		w, words = c.bytes(rows, wStride, int8Group, fStride, keys)
 	case 1:
 		alpha = c.factors(rows)
 	}
 	accumulateInt8(got, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
-	accumulateInt8Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	for g := range groups {
+		part := b
+		part.keys = min(int8Group, keys-g*int8Group)
+		part.overwrite = b.overwrite && g == 0
+		accumulateInt8Generic(want, words[g*int8Group:], v[g*int8Group/4*b.stride:], alpha, f[g:], rows,
+			oStride, wStride, fStride, &part)
+	}
 }
 
 func (c *trial) softmaxInt8(rows int) {

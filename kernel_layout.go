@@ -102,6 +102,41 @@ func chooseKernels(rows, d, cols int) kernels {
 	}
 }
 
+// typedLanes16 reports whether some rows over elements of fewer bits have 16 lanes. One row of I8
+// and codes always have, where there are such: they are widened another way.
+func typedLanes16(t Format, rows int) bool {
+	switch {
+	case !tuned.ISA.Lanes16():
+		return false
+	case t == I4 || t == I8 && rows == 1:
+		return true
+	}
+	return rows >= max(2, tuned.MinTypedRows16)
+}
+
+// typedPanels is how many panels of fewer bits some rows read side by side, as gen/typed.go has it.
+func typedPanels(t Format, rows int) int {
+	wide := typedLanes16(t, rows)
+	switch {
+	case wide && rows <= 4 || rows == 1 && (t == I8 || tuned.FourPanels):
+		return 4
+	case wide || rows <= 3:
+		return 2
+	}
+	return 1
+}
+
+// mostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
+const mostAhead = 32 << 10
+
+// typedAhead is how far ahead some rows prefetch elements of fewer bits, whose panels of keys, or
+// of a matrix, have some bytes. Lines are requested in the order of memory, and panels are read
+// side by side, so what lies before the last of these goes first. Values are prefetched as far
+// ahead as keys: where the distance changes, some lines are requested twice, or never.
+func typedAhead(t Format, rows, panelBytes int) int {
+	return min(tuned.PrefetchTyped+max(1, typedPanels(t, rows)-1)*panelBytes, mostAhead)
+}
+
 // integerRows is rows of integers of 8 bits as kernels take them.
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
@@ -167,13 +202,13 @@ func (x *integerRows) from(at, group int) integerRows {
 	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
 }
 
-// reads: rows and their groups.
-func (x *integerRows) reads(rows, stride, groupStride, n int) {
+// reads: rows of n elements and some groups.
+func (x *integerRows) reads(rows, stride, groupStride, n, groups int) {
 	if x.words != nil {
 		operand.ReadsRows(x.words, rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.starts, rows, groupStride, 1)
+	operand.ReadsRows(x.starts, rows, groupStride, groups)
 	if x.magnitudes != nil {
 		operand.ReadsRows(x.magnitudes, rows, 2*stride, 2*n)
 	} else {
@@ -208,22 +243,23 @@ type prefetchHint struct {
 	// (gen/prefetch_pages.go), or in order; 0 if nothing is.
 	pointer     uintptr
 	prefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
-	prefetchFew int  // and three to five rows
+	prefetchFew int  // and three to five rows, or any over elements of fewer bits
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
 }
 
-// set is what the CPU wants of kernels that read float32, or elements of fewer bits if typed, with
-// no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
-// calls feel.)
-func (a *prefetchHint) set(t *tuning.Row, typed, inOrder bool) {
+// set is what the CPU wants of kernels that read float32, with no pointer. (Word by word: a copy of
+// what has just been written waits for the stores, which small calls feel.)
+func (a *prefetchHint) set(t *tuning.Row, inOrder bool) {
 	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, t.FourPanels
-	if typed {
-		a.prefetchOne, a.prefetchFew = t.PrefetchTyped, t.PrefetchTyped
-	} else {
-		a.prefetchOne, a.prefetchFew = t.PrefetchOne, t.PrefetchFew
-	}
+	a.prefetchOne, a.prefetchFew = t.PrefetchOne, t.PrefetchFew
+}
+
+// setTyped is set for elements of fewer bits, which are prefetched that many bytes ahead.
+func (a *prefetchHint) setTyped(t *tuning.Row, ahead int) {
+	a.pointer, a.inOrder, a.fourPanels = 0, false, t.FourPanels
+	a.prefetchOne, a.prefetchFew = ahead, ahead
 }
 
 // prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without

@@ -45,16 +45,3 @@ func transposeFloatsStep(dst, k *float32, stride, squares, panels int) {
 
 func transposeHalvesSIMD(dst, k *uint16, stride, squares, panels int) { panic(onlyAMD64) }
 func transposeGroupsSIMD(dst, k *byte, stride, groups int)            { panic(onlyAMD64) }
-
-// codeKernels: there are no kernels of integers that look codes up in registers.
-const codeKernels = false
-
-func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
-	panic(onlyAMD64)
-}
-
-func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
-	panic(onlyAMD64)
-}

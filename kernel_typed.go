@@ -68,7 +68,7 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 // scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	layout := scoreLayout(t, d, roundUp(n, panel))
-	layout.set(&tuned, true, false)
+	layout.setTyped(&tuned, typedAhead(t, rows, layout.panelStride*t.bytes()))
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
@@ -103,7 +104,7 @@ var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
 	{"cols", panel, 9 * panel, 20 * panel, panel}}
 
 func (c *trial) accumulateTyped(typ Format, n []int) {
-	tuned.MinRows16 = []int{2, math.MaxInt}[c.IntN(2)]
+	tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
 		keys = []int{Block, 128, 96}[c.IntN(3)]
@@ -188,6 +189,45 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 // BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows
 // and its keys, then sums of its values. Each round goes through a buffer once, in order, and the
 // rate is that of its bytes.
+// What rows over fewer bits read is prefetched so far ahead that the last of the panels side by
+// side has been requested before it is read, and values as far ahead as keys.
+func TestTypedAhead(t *testing.T) {
+	row := tuned
+	row.PrefetchTyped, row.MinTypedRows16, row.FourPanels = 4096, 2, false
+	for _, c := range []struct {
+		isa              tuning.ISA
+		format           Format
+		rows, side, want int
+	}{
+		{tuning.AVX512, F16, 1, 2, 4096 + 4096},
+		{tuning.AVX512, F16, 2, 4, 4096 + 3*4096},
+		{tuning.AVX512, BF16, 5, 2, 4096 + 4096},
+		{tuning.AVX512, I8, 1, 4, 4096 + 3*2048},
+		{tuning.AVX512, I4, 1, 4, 4096 + 3*1024},
+		{tuning.AVX2, F16, 3, 2, 4096 + 4096},
+		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
+		{tuning.AVX2, I8, 1, 4, 4096 + 3*2048},
+	} {
+		row.ISA = c.isa
+		useTuning(t, row)
+		if got := typedPanels(c.format, c.rows); got != c.side {
+			t.Errorf("%+v: %d panels side by side", c, got)
+		}
+		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
+		if got := typedAhead(c.format, c.rows, s.d*panel*s.k.bits/8); got != c.want {
+			t.Errorf("%+v: %d bytes ahead", c, got)
+		}
+		var w scratch
+		w.layoutTyped(&plan{}, &s, c.rows)
+		if got := w.layout.prefetchOne; got != c.want {
+			t.Errorf("%+v: values %d bytes ahead", c, got)
+		}
+	}
+	if got := typedAhead(F16, 4, 1<<20); got != mostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", got, mostAhead)
+	}
+}
+
 func BenchmarkTyped(b *testing.B) {
 	for _, level := range []struct {
 		name  string
@@ -220,7 +260,7 @@ func benchmarkTyped(b *testing.B, size int) {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
 		var a prefetchHint
-		a.set(&tuned, false, true)
+		a.set(&tuned, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
 			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
 				prefetchHint: a}
@@ -239,7 +279,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.set(&tuned, true, false)
+				keys.prefetchHint.setTyped(&tuned, tuned.PrefetchTyped)
 				values.prefetchHint = keys.prefetchHint
 				block := Block * d * typ.bytes()
 				pass(b, block, func(at int) {

@@ -46,7 +46,7 @@ func (w *scratch) values(p *plan, c *chunk, b *part) {
 	case kindBits:
 		bitKind{}.values(w, p, c, b)
 	case kindIntegers:
-		integerKind{}.values(w, p)
+		integerKind{}.values(w, p, c)
 	case kindLatent:
 		latentKind{}.values(w, p, c, b)
 	}

@@ -37,19 +37,23 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 }
 
-// layoutTyped makes w.layout that of values in panels of fewer bits.
-func (w *scratch) layoutTyped(s *packedKV) {
+// layoutTyped makes w.layout that of values in panels of fewer bits, which a number of rows read.
+func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 	l := &w.layout
 	l.cols, l.stride, l.panelStride = s.cols, panel, Block*panel
 	if s.v.group > 1 {
 		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
-	l.set(&tuned, true, false)
+	ahead := tuned.PrefetchInt8
+	if !p.integers {
+		ahead = typedAhead(s.v.read, rows, s.d*panel*s.k.bits/8)
+	}
+	l.setTyped(&tuned, ahead)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if w.typed = (bitKind{}).widens(p, c, b.equal); w.typed {
-		w.layoutTyped(p.packed)
+		w.layoutTyped(p, p.packed, c.rows)
 		return
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache

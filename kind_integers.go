@@ -40,9 +40,9 @@ func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, 
 	}
 }
 
-func (integerKind) values(w *scratch, p *plan) {
+func (integerKind) values(w *scratch, p *plan, c *chunk) {
 	w.typed = true
-	w.layoutTyped(w.ints.packing(p))
+	w.layoutTyped(p, w.ints.packing(p), c.rows)
 }
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {

@@ -25,7 +25,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if w.typed = few || !widened; widened {
 		w.layoutPanels(p, false) // what is transposed here is in the cache
 	} else {
-		w.layoutTyped(p.packed)
+		w.layoutTyped(p, p.packed, c.rows)
 	}
 	switch {
 	case few:

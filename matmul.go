@@ -170,7 +170,7 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 			at := p.rightOffset(n, k) + first
 			layout := panelLayout{keys: min(productInner, p.a.D-k), cols: cols, stride: p.b.SL,
 				panelStride: panel, overwrite: k == 0}
-			layout.set(&tuned, false, false)
+			layout.set(&tuned, false)
 			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
 				layout.pointer = operand.Address(p.b.Data, at)
 			}
@@ -211,7 +211,7 @@ func (p *multiplication) add(u *productPart, n, k, first int, b []float32, layou
 // packedLayout is the layout of inner × cols elements in panels.
 func packedLayout(inner, cols int) panelLayout {
 	layout := panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
-	layout.set(&tuned, false, false)
+	layout.set(&tuned, false)
 	return layout
 }
 
@@ -562,7 +562,7 @@ func (p *projection) addBias(u *productBlock) {
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they
 // take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.InOrder(float64(len(p.m.data)))
+	return p.dst.L <= inPlaceRows && tuned.PanelsInOrder(float64(len(p.m.data)))
 }
 
 // decodingFlops is how many operations take as long as decoding a weight of a block.

@@ -31,7 +31,7 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 // multiplyPacked is for at most maxTypedRows rows.
 func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
+		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
 		layout.overwrite = k == 0
 		layout.inOrder = p.panelsSequential()
 		addTyped(p.m.format, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
@@ -45,7 +45,8 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 	w.k = grow(w.k, productInner*widenedCols)
 	for k := 0; k < p.m.inner; k += productInner {
 		for c := 0; c < u.cols; c += widenedCols {
-			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c))
+			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c),
+				u.rows)
 			layout := packedLayout(typed.keys, min(widenedCols, u.cols-c))
 			layout.overwrite = k == 0
 			widen(p.m.format, w.k, part, layout.panelStride, &typed)
@@ -83,10 +84,14 @@ func scaleProducts(dst, scales []float32, rows, stride int) {
 	}
 }
 
-// typedPart is part for a matrix of fewer bits; the layout has whole panels.
-func (m *Matrix) typedPart(b, h, k, first, cols int) ([]byte, panelLayout) {
+// typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
+func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, panelLayout) {
 	layout := scoreLayout(m.format, min(productInner, m.inner-k), roundUp(cols, panel))
-	layout.set(&tuned, true, false)
+	ahead := tuned.PrefetchInt8
+	if !m.int8 {
+		ahead = typedAhead(m.format, rows, productInner*panel*m.bytes)
+	}
+	layout.setTyped(&tuned, ahead)
 	return m.panels(b, h, k, first, cols), layout
 }
 
@@ -113,11 +118,15 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 	inner := roundUp(p.m.inner, 4)
 	groups := int8Groups(p.m.inner)
 	first := (u.b*p.a.H+u.h)*p.a.L + u.row
+	step := int8Group
+	if p.ints.magnitudes != nil { // kernels go on to the next group
+		step = productInner
+	}
 	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols)
+		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
 		steps := layout.keys
-		for g := 0; g < steps; g += int8Group {
-			layout.keys = min(int8Group, steps-g)
+		for g := 0; g < steps; g += step {
+			layout.keys = min(step, steps-g)
 			layout.overwrite = k+g == 0
 			at := first*groups + (k+g)/int8Group
 			addInt8(dst, p.ints.from(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,

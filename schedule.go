@@ -229,11 +229,12 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
-	if p.inOrder = t.InOrder(p.bytes); p.inOrder {
+	if p.inOrder = t.InOrder(p.bytes); t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
 	}
-	if t.Reads == tuning.PagedReads {
-		p.keys.pagedRows, p.values.pagedRows = t.FewRows, t.FewRows
+	if p.packed == nil || t.Reads == tuning.PagedReads {
+		p.keys.pagedRows = t.PagedRows(p.chunkRows)
+		p.values.pagedRows = p.keys.pagedRows
 	}
 	switch {
 	case p.keyKind == kindViews:

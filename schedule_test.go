@@ -265,7 +265,51 @@ func setSequential(t *testing.T, inOrder bool, bytes int) {
 	if inOrder {
 		readingAs(t, tuning.SequentialReads)
 	}
-	tuned.L2 = bytes
+	tuned.L2, tuned.OnePanel = bytes, false
+}
+
+// Where two and three rows take one packed panel after another, few rows read packed panels of much
+// memory in order, and the caller's keys and values as before.
+func TestScheduleReadsOnePanel(t *testing.T) {
+	setSequential(t, false, 0)
+	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
+	must(t, err)
+	for _, one := range []bool{false, true} {
+		tuned.OnePanel = one
+		p := projection{dst: zeros(1, 1, 2, panel), m: m}
+		if got := p.panelsSequential(); got != one {
+			t.Errorf("OnePanel %t: a matrix is read in order: %t", one, got)
+		}
+		call := viewsOfRows(t, 2)
+		if call.inOrder || (call.inOrderRows > 0) != one {
+			t.Errorf("OnePanel %t: views in order %t, packed panels of up to %d rows", one, call.inOrder,
+				call.inOrderRows)
+		}
+	}
+}
+
+// viewsOfRows is the plan of a call over views with a group of so many rows, and two blocks.
+func viewsOfRows(t *testing.T, rows int) *plan {
+	const d = 8
+	k := zeros(1, 1, 2*Block, d)
+	p := newPlan(zeros(1, rows, 1, d), zeros(1, rows, 1, d), k, k, &Options{})
+	must(t, p.init(&Options{}))
+	p.decide(&tuned, 1)
+	return &p
+}
+
+// With queued reads some numbers of rows may read views page by page.
+func TestScheduleReadsViewsPageByPage(t *testing.T) {
+	readingAs(t, tuning.QueuedReads)
+	tuned.MinPagedRows, tuned.MaxPagedRows = 2, 3
+	for rows := 1; rows <= 4; rows++ {
+		p := viewsOfRows(t, rows)
+		for _, at := range []placement{p.keys, p.values} {
+			if got, want := rows <= at.pagedRows, rows == 2 || rows == 3; got != want {
+				t.Errorf("%d rows page by page: %t, want %t", rows, got, want)
+			}
+		}
+	}
 }
 
 // The cost of a call follows the keys that its queries see by their positions, whatever hides the

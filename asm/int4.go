@@ -50,11 +50,115 @@ func (p *program) encode() {
 	p.Ret()
 }
 
+// Kernels of integers look codes up on their way: a vector of codes is two groups of four steps.
+
+// Registers of codes, in scores; those of values have to share them.
+const (
+	codesOf = Vec(28) // levels of the codes
+	halves  = Vec(29) // ones in the lower halves of bytes
+)
+
+// codesTable points at the constants where values have other things in their register.
+const codesTable = R22
+
+// upperCodes holds what int8Groups does of the other halves.
+var upperCodes = from(20, panel/lanes)
+
+func (p *program) int4Kernels() {
+	t := int8Kernel{program: p, score: true, codes: true}
+	p.kernelLike("scoreInt4Generic", "scoreInt4Dot", 0, "s q k scales rows qStride b", "")
+	t.arguments("s", "q", "k", "scales", "qStride")
+	t.MovImm(cStride, blockBytes)
+	t.loadTable()
+	t.constant(codesOf, t.levels())
+	t.constant(halves, t.lowerHalves())
+	t.panelLoop(int8Rows, t.codeTile)
+	t.score = false
+	t.weighted("accumulateInt4Generic", "accumulateInt4Dot")
+}
+
+func (p *program) levels() int { return p.words("levels of codes", int4Levels[:]...) }
+
+func (p *program) lowerHalves() int {
+	const ones = 0x0f0f0f0f
+	return p.words("lower halves of bytes", ones, ones, ones, ones)
+}
+
+// codeTile is tile of codes: two groups at a time, then the one that may be left.
+func (t *int8Kernel) codeTile(r int) {
+	t.beginTile(r)
+	loop, last, end := t.label("groups"), t.label("last"), t.label("end")
+	t.LsrImm(count, steps, 1)
+	t.Cbz(count, last)
+	t.Label(loop)
+	t.Ld1(int8Groups, b0)
+	t.Add(b0, b0, bStride)
+	for i := range r {
+		t.LdrD(aVec(i), a0+Reg(i), 0)
+		t.AddImm(a0+Reg(i), a0+Reg(i), 8)
+	}
+	for v, codes := range int8Groups {
+		t.UshrB(upperCodes[v], codes, 4)
+		t.And(codes, codes, halves)
+	}
+	for half, group := range [][]Vec{int8Groups, upperCodes} {
+		t.addCodes(r, group, half)
+	}
+	t.SubImm(count, count, 1)
+	t.Cbnz(count, loop)
+	t.Label(last)
+	t.LsrImm(count, steps, 1)
+	t.LslImm(count, count, 1)
+	t.Cmp(count, steps)
+	t.Bcond(EQ, end)
+	t.Ld1(int8Groups, b0)
+	for i := range r {
+		t.LdrSPost(aVec(i), a0+Reg(i))
+	}
+	for _, codes := range int8Groups {
+		t.And(codes, codes, halves)
+	}
+	t.addCodes(r, int8Groups, 0)
+	t.Label(end)
+	t.finish(r)
+	t.nextRows(r)
+}
+
+// addCodes adds products of the levels of a group and a lane of each row.
+func (t *int8Kernel) addCodes(r int, group []Vec, lane int) {
+	for _, codes := range group {
+		t.Tbl1(codes, codesOf, codes)
+	}
+	for i := range r {
+		for v, levels := range group {
+			t.SdotLane(acc(i, v, len(group)), levels, aVec(i), lane)
+		}
+	}
+}
+
+// codesOfValues looks up the lower halves of a vector of each four columns, or the upper ones,
+// which are the last to be read.
+func (t *int8Kernel) codesOfValues(half int) {
+	t.Ld1(valueGroups, b0)
+	if half == 1 {
+		t.Add(b0, b0, bStride)
+	}
+	for _, codes := range valueGroups {
+		if half == 0 {
+			t.And(codes, codes, int8Sign)
+		} else {
+			t.UshrB(codes, codes, 4)
+		}
+	}
+	for _, codes := range valueGroups {
+		t.Tbl1(codes, int8Temp, codes)
+	}
+}
+
 // lookUp looks up the lower and the upper halves of 64 bytes at a time.
 func (p *program) lookUp() {
 	const dst, src, rows, vectors, row, step, upper = R0, R1, R2, R3, R4, R5, R6
-	const left, at, above, word = R7, R8, R9, R10
-	const codes, halves = Vec(16), Vec(17)
+	const left, at, above = R7, R8, R9
 	p.kernel("lookUpSIMD", 0, "dst src rows vectors row step upper ahead", "")
 	p.arg("dst", dst)
 	p.arg("src", src)
@@ -64,9 +168,8 @@ func (p *program) lookUp() {
 	p.arg("step", step)
 	p.arg("upper", upper)
 	p.loadTable()
-	p.constant(codes, p.words("levels of codes", int4Levels[:]...))
-	p.MovImm(word, 0x0f0f0f0f)
-	p.DupReg(halves, word)
+	p.constant(codesOf, p.levels())
+	p.constant(halves, p.lowerHalves())
 	lower, higher := from(0, 4), from(4, 4)
 	p.Label("row")
 	p.Mov(left, vectors)
@@ -76,12 +179,11 @@ func (p *program) lookUp() {
 	p.Add(above, at, upper)
 	for i, v := range higher {
 		p.And(lower[i], v, halves)
-		p.Ushr(v, v, 4)
-		p.And(v, v, halves)
+		p.UshrB(v, v, 4)
 	}
 	for i, v := range higher {
-		p.Tbl1(lower[i], codes, lower[i])
-		p.Tbl1(v, codes, v)
+		p.Tbl1(lower[i], codesOf, lower[i])
+		p.Tbl1(v, codesOf, v)
 	}
 	p.St1(lower, at)
 	p.St1(higher, above)

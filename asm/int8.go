@@ -23,10 +23,11 @@ var int8Groups = from(16, panel/lanes)
 type int8Kernel struct {
 	*program
 	score bool
+	codes bool // b is codes of I4
 }
 
 func (p *program) int8Kernels() {
-	t := int8Kernel{p, true}
+	t := int8Kernel{program: p, score: true}
 	p.kernelLike("scoreInt8Generic", "scoreInt8Dot", 0, "s q k scales rows qStride b", "")
 	t.arguments("s", "q", "k", "scales", "qStride")
 	t.MovImm(cStride, blockBytes)
@@ -103,11 +104,7 @@ func (t *int8Kernel) panelLoop(maxRows int, tile func(r int)) {
 
 // tile computes r rows of a panel and moves on by these rows.
 func (t *int8Kernel) tile(r int) {
-	t.Comment("%d rows.", r)
-	for _, v := range from(0, r*len(int8Groups)) {
-		t.Zero(v)
-	}
-	t.rowPointers(r)
+	t.beginTile(r)
 	t.Mov(count, steps)
 	loop := t.label("group")
 	t.Label(loop)
@@ -124,6 +121,19 @@ func (t *int8Kernel) tile(r int) {
 	t.SubImm(count, count, 1)
 	t.Cbnz(count, loop)
 	t.finish(r)
+	t.nextRows(r)
+}
+
+// beginTile begins sums of r rows.
+func (t *int8Kernel) beginTile(r int) {
+	t.Comment("%d rows.", r)
+	for _, v := range from(0, r*len(int8Groups)) {
+		t.Zero(v)
+	}
+	t.rowPointers(r)
+}
+
+func (t *int8Kernel) nextRows(r int) {
 	for range r {
 		t.Add(aTile, aTile, aStride)
 	}

@@ -27,21 +27,34 @@ const (
 func sumOf(row, digit int) Vec { return Vec((2*row + digit) * len(valueGroups)) }
 
 func (p *program) accumulateInt8() {
-	t := int8Kernel{p, false}
-	p.kernelLike("accumulateInt8Generic", "accumulateInt8Dot", 0,
-		"o w v alpha f rows oStride wStride fStride b", "")
+	t := int8Kernel{program: p}
+	t.weighted("accumulateInt8Generic", "accumulateInt8Dot")
+}
+
+// weighted emits a kernel that adds weighted values to outputs.
+func (t *int8Kernel) weighted(like, name string) {
+	t.kernelLike(like, name, 0, "o w v alpha f rows oStride wStride fStride b", "")
 	t.arguments("o", "w", "v", "f", "wStride")
 	t.LslImm(aStride, aStride, 1)
 	t.loadTable()
 	const ones = 0x01010101
 	t.constant(int8Ones, t.words("bytes of 1", ones, ones, ones, ones))
-	t.constant(int8Sign, t.words("bytes of 128", 128*ones, 128*ones, 128*ones, 128*ones))
+	t.constant(int8Sign, t.bytesOf128())
 	const order = 0x03010200
 	t.constant(int8Swap, t.words("bytes 0, 2, 1, 3 of each four", order, order+4*ones, order+8*ones,
 		order+12*ones))
+	if t.codes {
+		t.Mov(codesTable, table)
+	}
 	t.outputs() // after the constants, whose register is half
 	t.arg("alpha", alphaFirst8)
 	t.panelLoop(int8ValueRows, t.valueTile)
+}
+
+// bytesOf128 is the offset of that.
+func (p *program) bytesOf128() int {
+	const signs = 0x80808080
+	return p.words("bytes of 128", signs, signs, signs, signs)
 }
 
 // Registers of alpha: of the first row, and of the tile's.
@@ -61,11 +74,9 @@ func (t *int8Kernel) valueTile(r int) {
 	t.SubsImm(count, steps, 4)
 	t.Bcond(LT, tail)
 	t.Label(loop)
-	for i := range r {
-		t.weightDigits(i, true)
-	}
+	t.digits(r, true)
 	for lane := range 4 {
-		t.valueStep(r, lane)
+		t.valueStep(r, lane, lane%2)
 	}
 	t.SubsImm(count, count, 4)
 	t.Bcond(GE, loop)
@@ -73,11 +84,11 @@ func (t *int8Kernel) valueTile(r int) {
 	t.AddImm(count, count, 4)
 	t.Cbz(count, end)
 	t.Label(one)
-	for i := range r {
-		t.weightDigits(i, false)
+	t.oneGroup(r, 0)
+	if t.codes {
+		t.Cbz(count, end)
+		t.oneGroup(r, 1)
 	}
-	t.valueStep(r, 0)
-	t.SubImm(count, count, 1)
 	t.Cbnz(count, one)
 	t.Label(end)
 	for _, v := range sumsOfValues {
@@ -86,8 +97,27 @@ func (t *int8Kernel) valueTile(r int) {
 	for i := range r {
 		t.finishValues(i)
 	}
-	for range r {
-		t.Add(aTile, aTile, aStride)
+	t.nextRows(r)
+}
+
+// oneGroup multiplies one group, of codes that of lower halves or of upper ones.
+func (t *int8Kernel) oneGroup(r, half int) {
+	t.digits(r, false)
+	t.valueStep(r, 0, half)
+	t.SubImm(count, count, 1)
+}
+
+// digits loads the weights of r rows. Codes need registers that they use.
+func (t *int8Kernel) digits(r int, four bool) {
+	if t.codes {
+		t.LdrQ(int8Sign, codesTable, t.bytesOf128())
+	}
+	for i := range r {
+		t.weightDigits(i, four)
+	}
+	if t.codes {
+		t.LdrQ(int8Temp, codesTable, t.levels())
+		t.LdrQ(int8Sign, codesTable, t.lowerHalves())
 	}
 }
 
@@ -113,9 +143,13 @@ func (t *int8Kernel) weightDigits(i int, four bool) {
 }
 
 // valueStep multiplies a group of four values by the weights in a lane.
-func (t *int8Kernel) valueStep(r, lane int) {
-	t.Ld1(valueGroups, b0)
-	t.Add(b0, b0, bStride)
+func (t *int8Kernel) valueStep(r, lane, half int) {
+	if t.codes {
+		t.codesOfValues(half)
+	} else {
+		t.Ld1(valueGroups, b0)
+		t.Add(b0, b0, bStride)
+	}
 	for v, b := range valueGroups {
 		t.SdotLane(sumsOfValues[v], b, int8Ones, 0)
 	}

@@ -72,6 +72,7 @@ func assembly(folder string) ([]byte, error) {
 	p.blockKernels()
 	p.encode()
 	p.lookUp()
+	p.int4Kernels()
 	p.constantTable()
 	return p.Bytes(), nil
 }

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -13,8 +15,9 @@ import (
 type part struct {
 	createRequest
 	arena   *arena
-	long    int           // tokens of a run at most
-	copying chan struct{} // has an element while a request to copy runs
+	long    int                                // tokens of a run at most
+	copying chan struct{}                      // has an element while a request to copy runs,
+	copier  atomic.Pointer[context.CancelFunc] // and this ends the last one
 
 	mu     sync.RWMutex
 	gone   bool

@@ -471,6 +471,9 @@ func (s *Sequence) lostError(p *sequencePart, cause error) error {
 		longest = max(longest, n)
 	}
 	from := p.index * s.tokens
-	return &LostError{Sequence: s.id, From: from, To: max(from+1, min(longest, from+s.tokens)),
+	if longest <= from { // nothing has been appended, so nothing is lost
+		return fail(ErrUnavailable, "a part that tokens were to begin has no copy left: %v", cause)
+	}
+	return &LostError{Sequence: s.id, From: from, To: min(longest, from+s.tokens),
 		Cause: cause}
 }

@@ -128,9 +128,11 @@ func (w *world) vanish() {
 
 // whole reports whether all copies are there and all workers run. The lock is held.
 func (w *world) whole() bool {
-	now := time.Now()
-	if slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.up() }) ||
-		w.caller.deaf.After(now) || w.caller.away.After(now) {
+	now := time.Now().Add(-time.Second) // and what was lost then has been sent again
+	if slices.ContainsFunc(w.nodes, func(n *node) bool {
+		p := n.process
+		return !n.up() || p.stalled.After(now) || p.deaf.After(now) || p.away.After(now)
+	}) || w.caller.deaf.After(now) || w.caller.away.After(now) {
 		return false
 	}
 	c := w.client

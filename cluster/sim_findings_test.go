@@ -164,6 +164,38 @@ func TestFoundLostAnswersOfCopies(t *testing.T) {
 	})
 }
 
+// Who is refused because a worker has too much to do keeps what it has there.
+func TestFoundBusyWorkersKeepLeases(t *testing.T) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
+		worker := w.nodes[0].worker
+		for range worker.config.Calls {
+			worker.running <- struct{}{}
+		}
+		time.Sleep(4 * c.Lease)
+		for range worker.config.Calls {
+			<-worker.running
+		}
+		must(t, s.attend(w.soon(), 0, 1))
+	})
+}
+
+// Of a part without tokens nothing is lost with its copies.
+func TestFoundNothingLost(t *testing.T) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
+		if err := s.far.lostError(newSequencePart(0), errUnknown); !errors.Is(err, ErrLost) {
+			t.Errorf("the error is %v, want ErrLost", err)
+		}
+		err := s.far.lostError(newSequencePart(1), errUnknown)
+		if errors.Is(err, ErrLost) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("the error is %v, want ErrUnavailable", err)
+		}
+	})
+}
+
 // A request to copy that comes late takes nothing away.
 func TestFoundLateCopy(t *testing.T) {
 	a := &arena{limit: 1 << 20, slabs: map[attn.StoreConfig][]*slab{}}

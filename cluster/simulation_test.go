@@ -100,7 +100,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		serving: map[string]*process{}, stats: map[string]int{},
 		counted: map[uint64]bool{}}
 	some := func(most float64) float64 { return most * r.Float64() * float64(r.IntN(2)) }
-	w.weather = weather{loss: some(0.05), twice: some(0.2), slow: some(0.05), garbage: some(0.02),
+	w.weather = weather{loss: some(0.05), twice: some(0.5), slow: some(0.3), garbage: some(0.02),
 		lag: time.Duration(1 + r.ExpFloat64()*float64(2*time.Millisecond))}
 	w.weather.pause = between(r, 0, time.Second)
 	if r.IntN(5) > 0 {

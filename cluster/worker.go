@@ -173,15 +173,13 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 	case w.running <- struct{}{}:
 		defer func() { <-w.running }()
 	default:
-		w.refused.Add(1)
-		send(errorReply(fail(ErrBusy, "%d calls are running, want at most %d", w.config.Calls,
+		send(w.refuse(request, fail(ErrBusy, "%d calls are running, want at most %d", w.config.Calls,
 			w.config.Calls)))
 		return
 	}
 	size := int64(len(request))
 	if err := w.flight.take(size, 0); err != nil {
-		w.refused.Add(1)
-		send(errorReply(err))
+		send(w.refuse(request, err))
 		return
 	}
 	defer func() { w.flight.add(-size) }()
@@ -197,6 +195,19 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 	w.flight.add(int64(len(reply)))
 	size += int64(len(reply))
 	send(reply)
+}
+
+// refuse answers a request that there is no room for. Its client was heard of nevertheless: nothing
+// of it is freed because the worker has much to do.
+func (w *Worker) refuse(request []byte, err error) []byte {
+	w.refused.Add(1)
+	_, client, d := decodeRequest(request)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.clients[client]; o != nil && d.err == nil {
+		o.idle = 0
+	}
+	return errorReply(err)
 }
 
 // answer does what a request asks for.

@@ -2,12 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
-// time: the last run of each layer. It may end before it has all. A request that comes again waits
-// for the one before, and has less to do.
+// time: the last run of each layer. It may end before it has all: at once, when the same is asked
+// again, which goes on where this one was.
 func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	var r copyRequest
 	if err := r.decode(d); err != nil {
@@ -19,17 +20,30 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, copyPatience) // Close does not wait for another worker
 	defer cancel()
+	if before := p.copier.Swap(&cancel); before != nil {
+		(*before)()
+	}
+	err = w.copyWhileAlone(ctx, client, p, &r)
+	if again := errors.Is(ctx.Err(), context.Canceled) && w.ctx.Err() == nil; err != nil && !again {
+		return nil, err
+	}
+	return u32sReply(p.lengths()), nil
+}
+
+// copyWhileAlone copies when no other request to copy to the same copy runs any more.
+func (w *Worker) copyWhileAlone(ctx context.Context, client clientID, p *part,
+	r *copyRequest) error {
 	select {
 	case p.copying <- struct{}{}:
 		defer func() { <-p.copying }()
 	case <-ctx.Done():
-		return nil, fail(ErrUnavailable, "copy %d is being copied to: %v", r.copy, ctx.Err())
+		return fail(ErrUnavailable, "copy %d is being copied to: %v", r.copy, ctx.Err())
 	}
 	select {
 	case w.copying <- struct{}{}:
 		defer func() { <-w.copying }()
 	default:
-		return nil, fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
+		return fail(ErrBusy, "%d copies are being made here, want at most %d at a time",
 			cap(w.copying), cap(w.copying))
 	}
 	until, begun := time.Now().Add(w.copySlice), false
@@ -39,11 +53,11 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 		return first || time.Now().Before(until)
 	}
 	for layer := range p.layers {
-		if err := w.copyLayer(ctx, client, p, &r, layer, more); err != nil {
-			return nil, err
+		if err := w.copyLayer(ctx, client, p, r, layer, more); err != nil {
+			return err
 		}
 	}
-	return u32sReply(p.lengths()), nil
+	return nil
 }
 
 const (

@@ -17,6 +17,8 @@ const (
 	block = 64 // keys of a block
 	panel = 16 // keys or columns of a panel
 
+	int8Group = 128 // inputs of a matrix that have one scale
+
 	lanes      = 8         // float32 of a vector
 	vector     = 4 * lanes // bytes
 	panelBytes = 4 * panel

@@ -35,13 +35,15 @@ var (
 type int4Codes struct {
 	table  reg.VecPhysical
 	halves Op
-	upper  bool // the group at hand is that of the upper halves
+	even   reg.VecPhysical // ones in even bytes, where words come in pairs
+	upper  bool            // the group at hand is that of the upper halves
 }
 
 func int4Kernel(name string, set int8Set, operation int8Operation) {
 	p := newInt8Program(set, operation)
 	p.codes = &int4Codes{table: p.lastRegister()}
-	if p.wide {
+	if p.codes.even = reg.Y15; p.wide { // which tiles leave
+		p.codes.even = reg.Z15
 		p.codes.halves = p.lastRegister()
 	} else { // too few registers
 		p.codes.halves = words("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
@@ -72,6 +74,9 @@ func (c *int4Codes) load(p *int8Program) {
 	} else {
 		VBROADCASTI128(words(name, of...), c.table)
 	}
+	if p.form == wordForm {
+		VPBROADCASTD(u32(int4Even), c.even)
+	}
 }
 
 // lookUp loads a vector of codes and leaves the levels of one half.
@@ -90,6 +95,13 @@ func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
 		VPAND(c.halves, to, to)
 	}
 	VPSHUFB(to, c.table, to)
+}
+
+// split looks a vector of codes up, and makes words of its even bytes and of its odd ones.
+func (c *int4Codes) split(p *int8Program, from Mem, even, odd reg.VecPhysical) {
+	c.lookUp(p, from, odd)
+	VPMADDUBSW(odd, c.even, even)
+	VPSRAW(Imm(8), odd, odd)
 }
 
 // pairsOfGroups multiplies the groups of lower and upper halves in turn: p.steps of them, of which
@@ -121,6 +133,10 @@ var int4Levels = []uint32{0x281c1005, 0x75594536, 0xd8e4f0fb, 0x8ba7bbca}
 
 // int4Halves has ones in the lower halves of bytes.
 const int4Halves = 0x0f0f0f0f
+
+// int4Even has ones in even bytes: products with them, added to those with the zeros between, are
+// words of even bytes.
+const int4Even = 0x00010001
 
 // int4Bounds are where magnitudes are rounded to the next level.
 var int4Bounds = []float32{10.5, 22, 34, 47, 61.5, 79, 103}

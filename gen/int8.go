@@ -15,7 +15,7 @@ func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
 	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
 	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
-	int8Kernel("accumulateInt8AVX512", int8AVX512, accumulateInt8)
+	int8Kernel("accumulateInt8AVX512", int8AVX512Words, accumulateInt8)
 	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
 	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
@@ -52,14 +52,15 @@ type int8Set struct {
 	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
 
-// Calls of few rows wait for memory, so their tiles prefetch. A tile of two panels has all rows
-// then.
+// Calls of few rows wait for memory, so their tiles prefetch.
 var (
-	int8AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
-		{1, 4, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{2, 1, sizesTo(1, 1), 1},
-		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int8AVX2 = int8Set{groups: []tileGroup{{1, 4, sizesTo(1, 4), 4},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{1, 8, sizesTo(1, 4), 4},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{2, manyRows, sizesTo(1, 8), 9},
+		{1, manyRows, sizesTo(1, 4), 0}}}
+	int8AVX512Words = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
@@ -93,6 +94,7 @@ type int8Program struct {
 	request                  Mem  // the next address that few rows prefetch, or 0
 	words                    Mem  // of a panel that is widened
 	widened                  bool // tiles at hand read these
+	of                       inputGroups
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -127,15 +129,15 @@ func (p *int8Program) kernel(name string) {
 	} else {
 		TEXT(name, noSplit, p.signature())
 	}
-	stackSlots(append(p.outputs.slots(), &p.c, &p.cRow, &p.a, &p.b, &p.panels, &p.rows, &p.rest,
-		&p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt, &p.starts, &p.startsAt,
-		&p.request)...)
+	stackSlots(append(append(p.outputs.slots(), p.of.slots()...), &p.c, &p.cRow, &p.a, &p.b,
+		&p.panels, &p.rows, &p.rest, &p.steps, &p.aStride, &p.cStride, &p.fStride, &p.f, &p.fAt,
+		&p.starts, &p.startsAt, &p.request)...)
 	p.arguments()
 	if p.codes != nil {
 		p.codes.load(p)
 	}
 	groups := p.groups
-	if p.wide {
+	if p.wide && p.form != magnitudeForm {
 		groups = append([]tileGroup{int8InOrder[p.operation]}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
@@ -207,6 +209,9 @@ func (p *int8Program) arguments() {
 	MOVQ(a0, p.panels)
 	MOVQ(field(b0, "panelLayout.stride"), bStride)
 	MOVQ(field(b0, "panelLayout.panelStride"), avx512PanelStride)
+	if p.grouped() {
+		p.requestLines()
+	}
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.
@@ -223,6 +228,9 @@ func (p *int8Program) group(g tileGroup) {
 	JL(LabelRef(end))
 	if p.widened {
 		p.widen()
+	}
+	if p.grouped() {
+		p.requestFrom()
 	}
 	move(p.c, p.cRow)
 	MOVQ(p.a, aPtr)
@@ -282,7 +290,7 @@ func (p *int8Program) tileOperands(g tileGroup) {
 	if g.prefetches > 0 {
 		p.startPrefetching(g)
 	}
-	if p.form != wordForm {
+	if p.form != wordForm && !p.grouped() {
 		MOVQ(p.startsAt, a0)
 		MOVQ(p.fStride, count)
 	}
@@ -291,9 +299,25 @@ func (p *int8Program) tileOperands(g tileGroup) {
 // tile computes r rows × p.n panels and moves on by these rows.
 func (p *int8Program) tile(r int) {
 	Commentf("%d rows × %d columns.", r, p.n*panel)
+	if p.grouped() {
+		p.tileOfGroups(r)
+		return
+	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
+	p.sums(r)
+	if p.operation == scoreInt8 {
+		p.storeScores(r)
+		return
+	}
+	p.addOutputs(r, &p.outputs, p.fAt)
+	MOVQ(cPtr, p.cRow)
+	MOVQ(a6, p.fAt)
+}
+
+// sums adds the products of count groups of four steps.
+func (p *int8Program) sums(r int) {
 	loop := unique("group")
 	if p.codes != nil {
 		p.pairsOfGroups(r, loop)
@@ -309,11 +333,6 @@ func (p *int8Program) tile(r int) {
 	}
 	if p.prefetches {
 		MOVQ(int8Request, p.request)
-	}
-	if p.operation == scoreInt8 {
-		p.storeScores(r)
-	} else {
-		p.addOutputs(r)
 	}
 }
 
@@ -426,15 +445,16 @@ func (p *int8Program) storeScores(r int) {
 	}
 }
 
-// addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0; multiplyInt8 has no alpha.
-func (p *int8Program) addOutputs(r int) {
+// addOutputs is c = FMA(sum, f, start) with start c·alpha, c or 0; multiplyInt8 has no alpha. It
+// moves cPtr and a6, which is f, on by r rows.
+func (p *int8Program) addOutputs(r int, outputs *beginning, fAt Mem) {
 	from, fromStep, f, fStep, alpha, cStep := a0, a3, a6, a9, b0, avx512Temp
 	free := p.regs[r*p.n*p.vecs:]
 	scale, start, factor := free[0], free[1], free[2]
 	MOVQ(p.cRow, cPtr)
 	MOVQ(p.cStride, cStep)
-	p.outputs.at(cPtr, cStep, from, fromStep)
-	MOVQ(p.fAt, f)
+	outputs.at(cPtr, cStep, from, fromStep)
+	MOVQ(fAt, f)
 	MOVQ(p.fStride, fStep)
 	if p.operation == accumulateInt8 {
 		MOVQ(p.outputs.alpha, alpha)
@@ -460,8 +480,6 @@ func (p *int8Program) addOutputs(r int) {
 		ADDQ(fromStep, from)
 		ADDQ(cStep, cPtr)
 	}
-	MOVQ(cPtr, p.cRow)
-	MOVQ(f, p.fAt)
 }
 
 // nextRows moves on by a number of rows.
@@ -472,8 +490,11 @@ func (p *int8Program) nextRows(rows reg.Register) {
 		ADDQ(a0, to)
 	}
 	by(p.aStride, aPtr)
-	if p.operation == scoreInt8 {
+	if p.operation == scoreInt8 || p.grouped() {
 		by(p.cStride, p.cRow)
+	}
+	if p.grouped() {
+		by(p.fStride, p.fAt)
 	}
 	if p.form != wordForm {
 		by(p.fStride, p.startsAt)

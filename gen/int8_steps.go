@@ -221,10 +221,10 @@ func (p *int8Program) vectorOf(at int) Mem {
 // split loads a vector and makes words of its even bytes and of its odd ones.
 func (p *int8Program) split(from Mem, even, odd reg.VecPhysical) {
 	if p.codes != nil {
-		p.codes.lookUp(p, from, odd)
-	} else {
-		p.load(from, odd)
+		p.codes.split(p, from, even, odd)
+		return
 	}
+	p.load(from, odd)
 	VPSLLW(Imm(8), odd, even)
 	VPSRAW(Imm(8), even, even)
 	VPSRAW(Imm(8), odd, odd)

@@ -38,6 +38,7 @@ type fours struct {
 	scales Mem
 	r, l   reg.VecVirtual // of the four rows at hand, in each quarter
 	found  [2]Mem         // r and l of the next four
+	turn   int
 }
 
 func newFours(lanes16 bool) *fours {
@@ -303,9 +304,19 @@ func (k *fours) lane(i int, x reg.VecVirtual) reg.VecVirtual {
 	return v
 }
 
+// fresh is a register for integers. With 16 lanes these take turns in the upper ones, so that all
+// others are below the one that the runtime keeps.
+func (k *fours) fresh() reg.Register {
+	if k.lanes == lanes {
+		return k.vec()
+	}
+	k.turn++
+	return zmm[len(zmm)-1-k.turn%8]
+}
+
 // integers is rint(x/scale) of a vector of a row.
-func (k *fours) integers(row int, r, l reg.VecVirtual, last bool, at int) reg.VecVirtual {
-	x, v := k.vector(row, last, at), k.vec()
+func (k *fours) integers(row int, r, l reg.VecVirtual, last bool, at int) reg.Register {
+	x, v := k.vector(row, last, at), k.fresh()
 	VMULPS(x, l, v)
 	VFMADD231PS(x, r, v)
 	VCVTPS2DQ(v, v)
@@ -381,7 +392,7 @@ func quantizeRowsKernel(name string, lanes16 bool) {
 // row makes integers of a row, and adds them to a sum if there is one.
 func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 	chunk, singles := unique("chunk"), unique("singles")
-	add := func(v reg.VecVirtual) {
+	add := func(v reg.Register) {
 		if sum != nil {
 			VPADDD(v, sum, sum)
 		}
@@ -390,7 +401,7 @@ func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 	CMPQ(k.col, k.n)
 	JG(LabelRef(singles))
 	Label(chunk)
-	bytes := k.pack(func(i int) reg.VecVirtual {
+	bytes := k.pack(func(i int) reg.Register {
 		v := k.integers(row, r, l, false, 4*k.lanes*(i-4))
 		add(v)
 		return v
@@ -417,19 +428,19 @@ func (k *fours) row(row int, dst reg.GPVirtual, r, l, sum reg.VecVirtual) {
 			VPSHUFB(lowest, v, v)
 			VPERMD(v, join, v)
 			if !last {
-				VMOVQ(v.AsX(), to)
+				VMOVQ(v.(reg.VecVirtual).AsX(), to)
 				return
 			}
 			end := GP64()
 			LEAQ(to, end)
-			storeRest(v.AsX(), end, k.rest(), 1)
+			storeRest(v.(reg.VecVirtual).AsX(), end, k.rest(), 1)
 		}
 	})
 }
 
 // pack makes bytes of four vectors of integers. Each quarter has four of each in turn.
-func (k *fours) pack(vector func(i int) reg.VecVirtual) reg.VecVirtual {
-	var words [2]reg.VecVirtual
+func (k *fours) pack(vector func(i int) reg.Register) reg.Register {
+	var words [2]reg.Register
 	for i := range words {
 		first, second := vector(2*i), vector(2*i+1)
 		VPACKSSDW(second, first, first)
@@ -439,7 +450,7 @@ func (k *fours) pack(vector func(i int) reg.VecVirtual) reg.VecVirtual {
 	return words[0]
 }
 
-func (k *fours) store(v reg.VecVirtual, to Mem) {
+func (k *fours) store(v reg.Register, to Mem) {
 	if k.lanes == avx512Lanes {
 		VMOVDQU32(v, to)
 		return
@@ -479,7 +490,7 @@ func quantizeGroupsKernel(name string, lanes16 bool) {
 		}
 		XORL(k.col.As32(), k.col.As32())
 		k.eachColumn(func(last bool) {
-			bytes, to := k.pack(func(row int) reg.VecVirtual {
+			bytes, to := k.pack(func(row int) reg.Register {
 				return k.integers(row, rs[row], ls[row], last, 0)
 			}), Mem{Base: dst, Index: k.col, Scale: 4}
 			VPSHUFB(transposedBytes(), bytes, bytes)

@@ -65,7 +65,7 @@ func (k *rotating) emit(name string) {
 	TEXT(name, noSplit, "func(dst, x *float32, rows, n, dstStride, xStride, block int, "+
 		"factor float32)")
 	k.dst, k.x, k.n, k.block = param("dst"), param("x"), param("n"), param("block")
-	rows, dstStride, xStride := param("rows"), param("dstStride"), param("xStride")
+	dstStride, xStride := param("dstStride"), param("xStride")
 	k.at, k.out, k.left, k.far = GP64(), GP64(), GP64(), GP64()
 	k.factor = k.vec()
 	VBROADCASTSS(paramAddress("factor"), k.factor)
@@ -103,7 +103,7 @@ func (k *rotating) emit(name string) {
 	Label("next")
 	ADDQ(xStride, k.x)
 	ADDQ(dstStride, k.dst)
-	DECQ(rows)
+	DECQ(paramAddress("rows"))
 	JNE(LabelRef("row"))
 	finish()
 }
@@ -194,13 +194,12 @@ func (k *rotating) single() {
 func (k *rotating) passes() {
 	Comment("Passes over pairs of vectors, h in bytes. The last one multiplies.")
 	size := 4 * k.lanes
-	h, bytes, end, f := GP64(), GP64(), GP64(), k.vec()
+	h, bytes, end, twice, f := GP64(), GP64(), k.far, k.left, k.vec()
 	MOVQ(k.block, bytes)
 	SHLQ(Imm(2), bytes)
 	LEAQ(Mem{Base: k.dst, Index: k.n, Scale: 4}, end)
 	MOVQ(U32(rotateInRegisters*size), h)
 	Label("pass")
-	twice := GP64()
 	LEAQ(Mem{Base: h, Index: h, Scale: 1}, twice)
 	VBROADCASTSS(f32(1), f)
 	CMPQ(twice, bytes)

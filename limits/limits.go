@@ -165,15 +165,26 @@ func (m *Memory) Read() float64 { return m.read(read) }
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 
-// ReadPart is ReadStreams of about that many bytes, from the start of the buffers.
-func (m *Memory) ReadPart(bytes int) float64 {
-	granules := max(1, bytes/4/len(m.buffers)/granule)
-	n := min(len(m.buffers[0]), granules*granule)
-	part := &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
-	for _, b := range m.buffers {
-		part.buffers = append(part.buffers, b[:n])
-	}
+// ReadCold is ReadStreams of about that many bytes, at most a third of the buffers, of which no
+// cache holds any.
+func (m *Memory) ReadCold(bytes int) float64 {
+	others, part := m.cold(bytes)
+	others.ReadStreams()
 	return part.ReadStreams()
+}
+
+// cold divides the buffers: what is read first leaves nothing of the part in the caches, which is
+// behind it. Caches that have seen the part twice in a short time would keep some of it.
+func (m *Memory) cold(bytes int) (others, part *Memory) {
+	others = &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
+	part = &Memory{vectors: m.vectors, mappings: m.mappings, rounds: 1}
+	granules := max(1, bytes/4/len(m.buffers)/granule)
+	for _, b := range m.buffers {
+		first := len(b) / 3 * 2 / granule * granule
+		others.buffers = append(others.buffers, b[:first])
+		part.buffers = append(part.buffers, b[first:min(len(b), first+granules*granule)])
+	}
+	return others, part
 }
 
 func (m *Memory) read(loop func(Vectors, []float32)) float64 {
@@ -228,6 +239,9 @@ func Levels() []Level {
 
 // DRAM is the size of a buffer of which a cache holds little.
 func DRAM() int { return min(max(256<<20, 8*cpuid.CPU.Cache.L3), 1<<30) }
+
+// Cold is the size of buffers for ReadCold: it reads as much as DRAM before a part.
+func Cold() int { return DRAM() / 2 * 3 }
 
 func known(size, typical int) int {
 	if size <= 0 {

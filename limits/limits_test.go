@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -111,7 +112,7 @@ func TestRead(t *testing.T) {
 			}
 		}
 		m := NewMemory(v, 2, 1<<20)
-		if inOrder, streams, part := m.Read(), m.ReadStreams(), m.ReadPart(1<<19); inOrder <= 0 ||
+		if inOrder, streams, part := m.Read(), m.ReadStreams(), m.ReadCold(1<<18); inOrder <= 0 ||
 			streams <= 0 || part <= 0 {
 			t.Errorf("%v: %g, %g and %g bytes per second on two threads", v, inOrder, streams, part)
 		}
@@ -125,6 +126,30 @@ func TestHugePages(t *testing.T) {
 	}
 	if m := NewMemoryInHugePages(Scalar, 1, 16<<20); m != nil && m.Read() <= 0 {
 		t.Error("nothing is read")
+	}
+}
+
+// Nothing that is read before a part is of it, on any thread, nor does it lie beyond its buffer.
+func TestCold(t *testing.T) {
+	const third = 4 * 4 * granule // bytes of one thread
+	for _, threads := range []int{1, 2} {
+		for bytes, want := range map[int]int{1: 1, third * threads / 2: 2, 9 * third * threads: 4} {
+			m := NewMemory(Scalar, 1, 3*third*threads).Split(threads)
+			others, part := m.cold(bytes)
+			for i, b := range m.buffers {
+				clear(b)
+				for _, read := range [][]float32{others.buffers[i], part.buffers[i]} {
+					for j := range read {
+						read[j]++
+					}
+				}
+				if slices.Max(b) > 1 || len(others.buffers[i]) != 8*granule ||
+					len(part.buffers[i]) != want*granule {
+					t.Errorf("%d bytes on %d threads: a part of %d after %d, elements up to %g times", bytes,
+						threads, len(part.buffers[i]), len(others.buffers[i]), slices.Max(b))
+				}
+			}
+		}
 	}
 }
 

@@ -13,13 +13,13 @@ func (self) version() string { return attn.Implementation() + " kernels" }
 
 func (self) prepare(c *Case, in inputs, threads int) (call func() error, result func() []float32,
 	err error) {
-	if c.Type == "i4" {
-		return nil, nil, lacking("no keys and values of 4 bits")
+	if c.matrix() {
+		return products(c, in, threads)
 	}
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)
 	k, v := attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim)
-	opt := &attn.Options{Integers: c.Type == "integers"}
+	opt := &attn.Options{Integers: c.Type == "integers" || c.Type == "i4"}
 	if c.Causal {
 		opt.Causal = attn.TopLeft
 	}
@@ -29,7 +29,7 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	}
 	var cache *attn.Cache
 	if c.decode() {
-		kind := map[int]attn.Format{32: attn.F32, 16: attn.F16, 8: attn.I8}[c.bits()]
+		kind := map[int]attn.Format{32: attn.F32, 16: attn.F16, 8: attn.I8, 4: attn.I4}[c.bits()]
 		cache, err = attn.NewCache(attn.CacheConfig{Batch: c.Batch, KVHeads: c.KV, HeadDim: c.Dim,
 			ValueDim: c.Dim, Capacity: c.Lk, Format: kind})
 		if err != nil {

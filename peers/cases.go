@@ -22,7 +22,8 @@ type Case struct {
 	Lk     int    `json:"keys"`
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
-	Type   string `json:"type"` // of keys and values: f32, f16, i8, i4, or integers multiplied so
+	// of keys and values: f32, f16, i8, i4, or integers multiplied so; or q4_0, see matrix
+	Type string `json:"type"`
 }
 
 var cases = []Case{
@@ -46,7 +47,15 @@ var cases = []Case{
 	{"decode_gqa, i8", 1, 32, 8, 1, 4096, 128, false, "i8"},
 	{"decode_gqa, integers", 1, 32, 8, 1, 4096, 128, false, "integers"},
 	{"decode_gqa, i4", 1, 32, 8, 1, 4096, 128, false, "i4"},
+	{"matrix, q4_0, 1 row", 1, 1, 1, 1, 4096, 4096, false, "q4_0"},
+	{"matrix, q4_0, 4 rows", 1, 1, 1, 4, 4096, 4096, false, "q4_0"},
+	{"matrix, q4_0, 128 rows", 1, 1, 1, 128, 4096, 4096, false, "q4_0"},
+	{"matrix, q4_0, 512 rows", 1, 1, 1, 512, 4096, 4096, false, "q4_0"},
 }
+
+// matrix says that the case is no attention: the queries are rows that are multiplied by weights,
+// as many as there are keys and inputs, which are integers of 4 bits with a scale for each 32.
+func (c *Case) matrix() bool { return c.Type == "q4_0" }
 
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
@@ -54,11 +63,17 @@ func (c *Case) decode() bool { return c.Lq == 1 }
 // bits are those of an element of keys and values. Who multiplies 8 of them in float32 or otherwise
 // decides that alone, but for attn, which has both.
 func (c *Case) bits() int {
-	return map[string]int{"f32": 32, "f16": 16, "i8": 8, "integers": 8, "i4": 4}[c.Type]
+	return map[string]int{"f32": 32, "f16": 16, "i8": 8, "integers": 8, "i4": 4, "q4_0": 4}[c.Type]
 }
 
 // work is useful operations, or the bytes of keys and values where memory is the limit.
 func (c *Case) work() float64 {
+	if c.matrix() {
+		if c.decode() {
+			return float64(c.keys() / blockInputs * blockBytes)
+		}
+		return 2 * float64(c.Lq) * float64(c.keys())
+	}
 	if c.decode() {
 		return 2 * float64(c.bits()) / 8 * float64(c.keys())
 	}
@@ -73,7 +88,7 @@ func (c *Case) work() float64 {
 // of fewer bits makes of the inputs is no mistake of whoever has it.
 func (c *Case) tolerance() float64 {
 	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "integers": 5e-2,
-		"i4": 0.5}[c.Type]
+		"i4": 0.5, "q4_0": 2e-2}[c.Type]
 }
 
 // elements, and those of the output
@@ -94,11 +109,17 @@ func newInputs(c *Case) inputs {
 		}
 		return x
 	}
+	if c.matrix() {
+		return inputs{q: normal(c.queries()), k: roundToBlocks(normal(c.keys()))}
+	}
 	return inputs{normal(c.queries()), normal(c.keys()), normal(c.keys())}
 }
 
 // reference is what attn gives for float32.
 func (in inputs) reference(c *Case) ([]float32, error) {
+	if c.matrix() {
+		return exactProducts(c, in)
+	}
 	dst := make([]float32, c.queries())
 	opt := &attn.Options{}
 	if c.Causal {

@@ -180,14 +180,13 @@ func (m *measurement) rounds(c *Case, threads int, entrants []*entrant) error {
 func (m *measurement) limit(c *Case, threads int) (top float64) {
 	if c.decode() {
 		pieces := m.memory.Split(threads)
-		pieces.ReadStreams() // leaves nothing of what comes next in the caches
 		for range 3 {
-			top = max(top, pieces.ReadPart(int(c.work())), pieces.Read())
+			top = max(top, pieces.ReadCold(int(c.work())), pieces.Read())
 		}
 		return top
 	}
 	for range 12 * threads {
-		if c.Type == "integers" {
+		if c.Type == "integers" || c.matrix() {
 			kind := limits.IntegersFor(attn.Implementation())
 			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
 			continue
@@ -202,10 +201,10 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 // newMemory is memory in pages like those of a cache, if the system gives such.
 func newMemory() *limits.Memory {
 	v := limits.For("avx2")
-	if m := limits.NewMemoryInHugePages(v, 1, limits.DRAM()); m != nil {
+	if m := limits.NewMemoryInHugePages(v, 1, limits.Cold()); m != nil {
 		return m
 	}
-	return limits.NewMemory(v, 1, limits.DRAM())
+	return limits.NewMemory(v, 1, limits.Cold())
 }
 
 // measureAll starts the peers, measures and stops them.

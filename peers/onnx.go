@@ -24,9 +24,10 @@ type onnxAttribute struct {
 }
 
 type onnxValue struct {
-	name string
-	kind uint64 // of elements
-	dims []int64
+	name     string
+	kind     uint64 // of elements
+	dims     []int64
+	constant []byte // what is part of the model; nil for none
 }
 
 // Kinds of elements.
@@ -45,7 +46,10 @@ func (m *onnxModel) encode() []byte {
 	var node, graph []byte
 	for _, v := range m.inputs {
 		node = append(node, textField(1, v.name)...)
-		if v.name != "" {
+		switch {
+		case v.constant != nil:
+			graph = append(graph, message(5, v.tensor())...)
+		case v.name != "":
 			graph = append(graph, message(11, v.encode())...)
 		}
 	}
@@ -76,6 +80,14 @@ func (v onnxValue) encode() []byte {
 	}
 	return slices.Concat(textField(1, v.name), message(2,
 		message(1, numberField(1, v.kind), message(2, shape))))
+}
+
+// tensor is a constant.
+func (v onnxValue) tensor() (t []byte) {
+	for _, d := range v.dims {
+		t = append(t, numberField(1, uint64(d))...)
+	}
+	return slices.Concat(t, numberField(2, v.kind), textField(8, v.name), message(9, v.constant))
 }
 
 // message is a field that is a message of these fields.

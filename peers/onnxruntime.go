@@ -14,7 +14,7 @@ import (
 )
 
 // onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a
-// cache.
+// cache, and with MatMulNBits.
 type onnxRuntime struct{}
 
 func openONNXRuntime() (library, error) {
@@ -35,6 +35,8 @@ func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func(
 	error) {
 	m := &ortModel{c: c}
 	switch {
+	case c.matrix():
+		m.matrix(in)
 	case c.decode():
 		m.grouped(in, 1)
 	case c.Causal:
@@ -122,9 +124,26 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)
 	}
 	m.output(kind)
-	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims},
-		onnxValue{"present_value", cached, m.inputs[4].dims})
+	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims, nil},
+		onnxValue{"present_value", cached, m.inputs[4].dims, nil})
 	m.values = append(m.values, m.values[3:5]...)
+}
+
+// matrix multiplies by weights that are part of the model, so that it may reorder them, with inputs
+// rounded to 8 bits.
+func (m *ortModel) matrix(in inputs) {
+	c := m.c
+	m.op = "MatMulNBits"
+	m.attributes = []onnxAttribute{{name: "K", number: c.Dim}, {name: "N", number: c.Lk},
+		{name: "bits", number: 4}, {name: "block_size", number: blockInputs},
+		{name: "accuracy_level", number: 4}}
+	weights, scales := onnxBlocks(in.k)
+	blocks := int64(c.Dim / blockInputs)
+	m.input("A", onnxFloat, bytesOf(in.q), c.Batch, c.Lq, c.Dim)
+	m.inputs = append(m.inputs,
+		onnxValue{"B", onnxUint8, []int64{int64(c.Lk), blocks, blockInputs / 2}, weights},
+		onnxValue{"scales", onnxFloat, []int64{int64(c.Lk) * blocks}, bytesOf(scales)})
+	m.output(onnxFloat)
 }
 
 // last returns the last tokens of keys or values, heads side by side in each.
@@ -153,7 +172,8 @@ func (m *ortModel) output(kind uint64) {
 	if kind == onnxFloat16 {
 		m.out = m.out[:2*c.queries()]
 	}
-	v := onnxValue{"output", kind, []int64{int64(c.Batch), int64(c.Lq), int64(c.Heads * c.Dim)}}
+	v := onnxValue{name: "output", kind: kind,
+		dims: []int64{int64(c.Batch), int64(c.Lq), int64(c.Heads * c.Dim)}}
 	m.outputs = append(m.outputs, v)
 	m.value(v, m.out)
 }
@@ -185,7 +205,7 @@ func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
 	}
 	var in, out []string
 	for _, v := range m.inputs {
-		if v.name != "" {
+		if v.name != "" && v.constant == nil {
 			in = append(in, v.name)
 		}
 	}

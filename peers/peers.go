@@ -23,10 +23,10 @@ type peer struct {
 
 var peers = []peer{
 	{name: "attn", key: "attn", open: known(self{}),
-		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding"},
+		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding; `PackBlocks` for a matrix"},
 	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime,
 		about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, " +
-			"where i8, integers and i4 have one scale"},
+			"where i8, integers and i4 have one scale; MatMulNBits for a matrix"},
 	{name: "PyTorch", key: "torch", python: true, about: "`scaled_dot_product_attention`"},
 	{name: "OpenBLAS", key: "openblas", python: true,
 		about: "composed head by head: products by OpenBLAS, exponentials by NumPy, into buffers that " +

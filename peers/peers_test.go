@@ -26,6 +26,8 @@ var small = []Case{
 	{"decode, i4", 1, 4, 2, 1, 300, 32, false, "i4"},
 	{"full, integers", 2, 3, 3, 150, 200, 64, false, "integers"},
 	{"causal, integers", 1, 2, 2, 200, 200, 64, true, "integers"},
+	{"matrix, one row", 1, 1, 1, 1, 64, 64, false, "q4_0"},
+	{"matrix", 1, 1, 1, 5, 64, 64, false, "q4_0"},
 }
 
 // Each peer that is on this machine computes what attn does, on one thread and on two.

@@ -158,14 +158,15 @@ const method = `
 Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
 and warm buffers, and all take turns of 60 ms. Before anything is timed its result is compared with
 that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
-5e-2 with i8 and integers, and by half with i4. A type in a case's name is that of keys and values;
+5e-2 with i8 and integers, by half with i4, and by 2e-2 for a matrix. A type in a case's name is
+that of keys and values, or of a matrix of 4096 by 4096, whose weights are the same for all;
 *integers* are i8, or rounded to it in the call, and attn multiplies them as such, while others do
-as they do with i8. A cell is the least time of a call in milliseconds, and the median in
-parentheses; both belong to the same turns. *At the limit* is what the work would take at the rate
-that loops of multiply-adds, of floats or integers, reached in the same turns, or for decoding loops
-that read as many bytes; decoding starts with nothing in the caches. *Ahead* is the least time of
-the fastest other peer, as a multiple of attn's; below 1 that peer is faster. The picture has the
-cases that several have.
+as they do with i8; i4 and matrices attn multiplies as integers, too. A cell is the least time of a
+call in milliseconds, and the median in parentheses; both belong to the same turns. *At the limit*
+is what the work would take at the rate that loops of multiply-adds, of floats or integers, reached
+in the same turns, or for decoding and one row loops that read as many bytes; these start with
+nothing in the caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's;
+below 1 that peer is faster. The picture has the cases that several have.
 `
 
 // table writes the cases of a number of threads.

@@ -111,7 +111,7 @@ class Torch:
         self.version = f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
 
     def prepare(self, c, q, k, v):
-        if c["type"] in ("i8", "integers", "i4"):
+        if c["type"] in ("i8", "integers", "i4", "q4_0"):
             raise Lacking("no integers")
         if c["type"] == "f16":
             q, k, v = (x.astype(numpy.float16) for x in (q, k, v))

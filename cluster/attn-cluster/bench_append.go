@@ -13,31 +13,39 @@ import (
 // appendPiece is how many tokens a call of Append has in measurements.
 const appendPiece = 16384
 
-// measureAppends prints how fast tokens come to workers: in each format, with one copy and two.
+// measureAppends prints how fast tokens come to workers: with one copy and two, in each format.
 func (b *bench) measureAppends(ctx context.Context) error {
-	fmt.Fprintln(b.w, "| tokens | format | copies | bytes a token | sent a copy | time | "+
+	fmt.Fprintln(b.w, "| tokens | copies | format | bytes a token | sent a copy | time | "+
 		"MiB/s a copy |\n|"+strings.Repeat("---:|", 7))
 	for _, tokens := range b.tokens {
-		for _, format := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4} {
-			for copies := 1; copies <= 2; copies++ {
-				if err := b.measureAppend(ctx, tokens, copies, format); err != nil {
-					return err
-				}
+		for copies := 1; copies <= 2; copies++ {
+			if err := b.measureCopies(ctx, tokens, copies); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// measureAppend prints the quickest of a few times of appending tokens.
-func (b *bench) measureAppend(ctx context.Context, tokens, copies int, format attn.Format) error {
-	s := shape{layers: 1, heads: 8, kvHeads: 2, dim: 64, format: format}
+// measureCopies prints rows of a number of copies, each on a worker.
+func (b *bench) measureCopies(ctx context.Context, tokens, copies int) error {
+	s := shape{layers: 1, heads: 8, kvHeads: 2, dim: 64}
 	l, err := startLocal(ctx, localConfig{workers: copies, threads: 1,
 		memory: 2*s.bytes(tokens) + 64<<20, client: cluster.ClientConfig{Copies: copies}})
 	if err != nil {
 		return err
 	}
 	defer l.close()
+	for _, s.format = range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8, attn.I4} {
+		if err := b.measureAppend(ctx, l, s, tokens, copies); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureAppend prints the quickest of a few times of appending tokens.
+func (b *bench) measureAppend(ctx context.Context, l *local, s shape, tokens, copies int) error {
 	t, err := newTwin(l, s, 0, 1)
 	if err != nil {
 		return err
@@ -60,7 +68,7 @@ func (b *bench) measureAppend(ctx context.Context, tokens, copies int, format at
 		}
 	}
 	sent := (l.link.Conn().Stats().OutBytes - before) / uint64(b.steps*copies)
-	fmt.Fprintf(b.w, "| %d | %v | %d | %d | %s | %v | %.0f |\n", tokens, format, copies,
+	fmt.Fprintf(b.w, "| %d | %d | %v | %d | %s | %v | %.0f |\n", tokens, copies, s.format,
 		s.bytes(1), size(int64(sent)), round(least),
 		float64(s.bytes(tokens))/(1<<20)/least.Seconds())
 	return nil

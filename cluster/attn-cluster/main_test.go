@@ -101,7 +101,7 @@ func TestUsage(t *testing.T) {
 		"soak more":                      "unexpected argument",
 		"bench -tokens 1,x":              "want numbers above 0, with commas between them",
 		"bench -workers 0":               "want numbers above 0",
-		"bench -n 0":                     "-n is 0 and -batch 1, want at least 1",
+		"bench -n 0":                     "-n is 0, want at least 1",
 		"echo more":                      "unexpected argument",
 	} {
 		status, stdout, stderr := call(t, strings.Fields(args)...)

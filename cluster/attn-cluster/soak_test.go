@@ -43,6 +43,10 @@ func TestBench(t *testing.T) {
 	if status != 0 || stderr != "" || strings.Count(stdout, "\n| 1024 | 2 | ") != 1 {
 		t.Errorf("status %d, stderr %q:\n%s", status, stderr, stdout)
 	}
+	status, stdout, stderr = call(t, "bench", "-append", "-tokens", "1024", "-n", "2")
+	if status != 0 || strings.Count(stdout, "\n| 1024 |") != 10 {
+		t.Errorf("appends: status %d\n%s%s", status, stdout, stderr)
+	}
 	if status, _, stderr := call(t, "bench", "-batch", "0"); status != 2 ||
 		!strings.Contains(stderr, "-batch") {
 		t.Errorf("status %d, stderr %q, want that -batch is 0", status, stderr)

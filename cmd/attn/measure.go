@@ -391,9 +391,8 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 		}
 		return top
 	}
-	memory := m.memory(dram{threads, c.huge()})
-	memory.ReadStreams() // leaves nothing of the case's data in the caches, nor of the part
-	return memory.ReadPart(int(c.work()))
+	// which leaves nothing of the case's data in the caches
+	return m.memory(dram{threads, c.huge()}).ReadCold(int(c.work()))
 }
 
 // dram is a kind of buffers: for how many threads, and whether in pages like those of a cache.
@@ -409,13 +408,13 @@ func (m *measurement) memory(d dram) *limits.Memory {
 		m.dram = map[dram]*limits.Memory{}
 	}
 	if m.dram[one] == nil && d.cached {
-		m.dram[one] = limits.NewMemoryInHugePages(m.vectors, 1, limits.DRAM())
+		m.dram[one] = limits.NewMemoryInHugePages(m.vectors, 1, limits.Cold())
 		if m.dram[one] == nil {
 			m.dram[one] = m.memory(dram{1, false})
 		}
 	}
 	if m.dram[one] == nil {
-		m.dram[one] = limits.NewMemory(m.vectors, 1, limits.DRAM())
+		m.dram[one] = limits.NewMemory(m.vectors, 1, limits.Cold())
 	}
 	if m.dram[d] == nil {
 		m.dram[d] = m.dram[one].Split(d.threads)

@@ -109,6 +109,26 @@ func TestIntegersFlag(t *testing.T) {
 	}
 }
 
+// TestIntegersOfGGUF says when blocks of a file are multiplied in integers, and over which cache.
+func TestIntegersOfGGUF(t *testing.T) {
+	type choice struct {
+		integers bool
+		cache    string
+	}
+	for args, want := range map[string]choice{
+		"": {true, "i8"}, "-integers": {true, "i8"}, "-weights file": {true, "i8"},
+		"-cache i4": {true, "i4"}, "-cache i8,i4": {true, "i8,i4"}, "-integers=false": {false, "f32"},
+		"-cache f16": {false, "f16"}, "-cache i8,bf16": {false, "i8,bf16"},
+		"-weights f32": {false, "f32"}, "-weights i8": {false, "f32"},
+		"-integers=false -cache i8": {false, "i8"}, "-weights i8 -integers": {true, "i8"},
+	} {
+		o, err := parse(append(strings.Fields(args), "-model", "x.gguf"), io.Discard)
+		if got := (choice{o.integers, o.cacheTypes()}); err != nil || got != want {
+			t.Errorf("%s: the error is %v and integers and cache are %v, want %v", args, err, got, want)
+		}
+	}
+}
+
 // writerFunc is called by who prints.
 type writerFunc func(text []byte)
 

@@ -106,7 +106,17 @@ func TestDamagedGGUF(t *testing.T) {
 		{"a type that is not read", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 10, make([]byte, 256*84)
-		}, "tensor " + q + " has type Q2_K, want F32, F16, BF16, Q8_0, Q4_0, IQ4_NL, MXFP4, Q4_K, Q5_K"},
+		}, "tensor " + q + " has type Q2_K, want F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL"},
+		{"a scale of five bits that is no number", func(f *fakeGGUF) {
+			x := f.tensorNamed(q)
+			x.Type, x.Data = 6, make([]byte, 256*256/32*22)
+			copy(x.Data[22:], "\x00\x7e")
+		}, "tensor " + q + ", of Q5_0,: "},
+		{"a minimum that is no number", func(f *fakeGGUF) {
+			x := f.tensorNamed(q)
+			x.Type, x.Data = 3, make([]byte, 256*256/32*20)
+			copy(x.Data[22:], "\x00\x7e")
+		}, "tensor " + q + ", of Q4_1,: the minimum of block 1 is NaN, want a finite number"},
 		{"a type that nobody knows", func(f *fakeGGUF) { f.tensorNamed(q).Type = 77 },
 			"tensor " + q + " has type type 77, want F32"},
 		{"a scale that is no number", func(f *fakeGGUF) { copy(f.tensorNamed(q).Data[34:], "\x00\x7e") },

@@ -174,6 +174,18 @@ func TestGGUF(t *testing.T) {
 					"model.layers.1.mlp.up_proj.weight":      "F32"}[name], "Q4_K")
 			})
 		}},
+		{"rows of part of 256, as in Q4_K_M", "qwen2", func(f *fakeGGUF, _ *reference) {
+			*f = *newShapedGGUF(ggufShape{2, 96, 256, 4, 2, 64, 20}, "qwen2", func(name string) string {
+				return cmp.Or(map[string]string{"model.embed_tokens.weight": "Q8_0", "lm_head.weight": "Q8_0",
+					"model.layers.0.self_attn.v_proj.weight": "Q8_0",
+					"model.layers.0.mlp.down_proj.weight":    "Q6_K",
+					"model.layers.1.mlp.down_proj.weight":    "Q3_K",
+					"model.layers.1.self_attn.k_proj.weight": "Q5_1",
+					"model.layers.1.self_attn.v_proj.weight": "Q4_1"}[name], "Q5_0")
+			})
+			f.Set("qwen2.attention.key_length", uint32(f.head))
+			f.Set("qwen2.attention.value_length", uint32(f.head))
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, r := newGGUF(c.architecture, one("Q8_0")), ggufReference()
@@ -199,8 +211,9 @@ func TestChat(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"a", "bb"}, []string{"[1] a\n", "[2] bb\n", "prefill: 7 tokens",
-			"-integers is many times as fast"}},
+		{[]string{"a", "bb"}, []string{"[1] a\n", "[2] bb\n", "prefill: 7 tokens"}},
+		{[]string{"-integers=false", "a"}, []string{"[1] a\n",
+			"-integers, with -cache i8 or i4, is many"}},
 		{[]string{"-shared", "dd", "a", "bb"}, // 1 + 2 + 1 in common, and 2 and 3 for each
 			[]string{"[1] a\n", "[2] bb\n", "prefill: 9 tokens"}},
 		{[]string{"-shared", "dd", "a"}, []string{"[1] a\n", "prefill: 6 tokens"}},

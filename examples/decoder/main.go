@@ -72,7 +72,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.Func("weights", "`type` of matrices: f32, f16, bf16, i8, or file as the model's files have them "+
 		"(default file)", o.setWeights)
 	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: the cache is i8, too, if "+
-		"-cache does not say i4, and so are weights that are not blocks of integers in a GGUF file")
+		"-cache does not say i4, and so are weights, but those of a GGUF file stay as they are; what is "+
+		"usual for a GGUF file unless -weights or -cache say otherwise")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
@@ -85,7 +86,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
 		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
 	}
-	if err == nil && o.integers {
+	if err == nil {
 		err = o.setIntegers(f)
 	}
 	return o, err
@@ -142,7 +143,8 @@ func (o *options) describe(out io.Writer, m *model) {
 			o.most)
 	}
 	if folder.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
-		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers is many times as fast.\n")
+		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers, with -cache i8 or i4, is many "+
+			"times as fast.\n")
 	}
 }
 

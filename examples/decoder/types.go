@@ -50,13 +50,22 @@ func (o *options) setCache(text string) (err error) {
 }
 
 // setIntegers sets the types whose products are of integers: those of the cache to i8 if nothing
-// else was said, and matrices to i8, or in a GGUF file to what the file has.
+// else was said, and matrices to i8, or in a GGUF file to what the file has. Products by a GGUF
+// file's matrices are of integers unless something was said that contradicts it.
 func (o *options) setIntegers(f *flag.FlagSet) error {
 	said := map[string]string{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = x.Value.String() })
-	if _, ok := said["cache"]; !ok {
+	_, chosen := said["integers"]
+	_, cache := said["cache"]
+	if !chosen && folder.IsGGUF(o.model) {
+		o.integers = o.weights == asStored && (!cache || o.integersInCache())
+	}
+	if !o.integers {
+		return nil
+	}
+	if !cache {
 		o.kind, o.values = attn.I8, 0
-	} else if o.kind < attn.I8 || o.values != 0 && o.values < attn.I8 {
+	} else if !o.integersInCache() {
 		return fmt.Errorf("-cache is %s with -integers, want i8, i4, or one of each", o.cacheTypes())
 	}
 	stored := folder.IsGGUF(o.model)
@@ -67,6 +76,11 @@ func (o *options) setIntegers(f *flag.FlagSet) error {
 			o.weightType())
 	}
 	return nil
+}
+
+// integersInCache says whether keys and values are of types that integers are multiplied by.
+func (o *options) integersInCache() bool {
+	return o.kind >= attn.I8 && (o.values == 0 || o.values >= attn.I8)
 }
 
 func (o *options) weightType() string {

@@ -48,17 +48,23 @@ type Row struct {
 	ISA ISA // the kernels
 
 	// Which kernels take full blocks.
-	MinRows16     int  // from that many rows on, score and accumulate have 16 lanes, if there are such
-	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
-	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
+	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
+	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
+	MinTypedRows16 int
+	FusedSoftmax   bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
+	MaximaInScore  bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
 	Reads         Reads
 	FourPanels    bool // one row reads four packed panels side by side, else one after another
+	OnePanel      bool // two and three rows read one packed panel after another, else two side by side
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
-	PrefetchTyped int  // and rows over elements of fewer bits
+	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
+	PrefetchInt8  int  // and rows of integers
 	FewRows       int  // up to that many rows, heads side by side go together, page by page
+	MinPagedRows  int  // with queued reads, views are read page by page from that many rows on,
+	MaxPagedRows  int  // up to so many
 	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -99,26 +105,37 @@ func Table() []Row { return slices.Clone(table) }
 
 var table = []Row{
 	{CPU: Zen3, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, FourPanels: true,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 48},
 	{CPU: Zen4, ISA: AVX512, MinRows16: never, MinInt8Rows16: 2, FewRows: 128, MaximaInScore: true,
 		Reads:       SequentialReads,
-		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
+		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
-		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 8192, TileRows: 96},
-	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
-	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 96},
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
+		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 48},
+	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
+		MinPagedRows: 2, MaxPagedRows: 32,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
 		QuarterSteps: true,
-		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
+		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 96, MinL1: 48 << 10},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 96, MinL1: 48 << 10},
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 96, MinL1: 48 << 10},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 8192, TileRows: 48},
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		TileRows: 48},
 	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60},
 	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},
 }
@@ -142,6 +159,9 @@ func Possible() []ISA {
 func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 	for _, row := range table {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
+			if row.MinTypedRows16 == 0 {
+				row.MinTypedRows16 = row.MinRows16
+			}
 			return row.WithCaches(l1, l2).withCosts()
 		}
 	}
@@ -191,6 +211,23 @@ func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 // that takes longer.
 func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
+}
+
+// PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
+// have some rows.
+func (t *Row) PagedRows(rows int) int {
+	switch {
+	case t.Reads == PagedReads:
+		return t.FewRows
+	case t.Reads == QueuedReads && rows >= t.MinPagedRows:
+		return t.MaxPagedRows
+	}
+	return 0
+}
+
+// PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
+func (t *Row) PanelsInOrder(bytes float64) bool {
+	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }
 
 // Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands,

@@ -48,7 +48,9 @@ func TestTuningHasARowForEach(t *testing.T) {
 		switch {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
-			row.MinRows16 < 2, row.ISA != AVX512 && row.MinRows16 != never,
+			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
+			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
 			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 ||
 				row.WakingCall < row.SmallCall,
@@ -75,6 +77,24 @@ func TestTuningFitsCaches(t *testing.T) {
 		row := For(c.cpu, AVX2, c.l1, c.l2)
 		if row.TileRows != c.rows || row.L2 != c.at {
 			t.Errorf("%+v: %d rows and an L2 cache of %d bytes", c, row.TileRows, row.L2)
+		}
+	}
+}
+
+// Chunks of some rows read page by page, always or between two numbers of rows.
+func TestPagedRows(t *testing.T) {
+	for _, c := range []struct {
+		row        Row
+		rows, want int
+	}{
+		{Row{Reads: PagedReads, FewRows: 64}, 1, 64},
+		{Row{FewRows: 64}, 2, 0},
+		{Row{FewRows: 64, MinPagedRows: 2, MaxPagedRows: 32}, 1, 0},
+		{Row{FewRows: 64, MinPagedRows: 2, MaxPagedRows: 32}, 2, 32},
+		{Row{Reads: SequentialReads, MinPagedRows: 2, MaxPagedRows: 32}, 2, 0},
+	} {
+		if got := c.row.PagedRows(c.rows); got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }

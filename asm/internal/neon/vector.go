@@ -47,6 +47,12 @@ func (a *Asm) Ushr(d, n Vec, shift int) {
 	a.op("VUSHR", "$%d, %v.S4, %v.S4", shift, n, d)
 }
 
+// UshrB is d = n >> shift, unsigned, in sixteen lanes of bytes.
+func (a *Asm) UshrB(d, n Vec, shift int) {
+	between("UshrB's shift", shift, 1, 8, 1)
+	a.op("VUSHR", "$%d, %v.B16, %v.B16", shift, n, d)
+}
+
 // And is d = n & m.
 func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 

@@ -11,13 +11,33 @@ import (
 // them; a weight is rounded once, to float32.
 var ggufEncodings = map[gguf.Type]*encoding{
 	gguf.F32: &floats, gguf.F16: &halves, gguf.BF16: &brains,
-	gguf.Q8_0:   blocks(gguf.Q8_0, attn.Q8_0, decodeQ8),
+	gguf.Q8_0:   q8,
 	gguf.Q4_0:   blocks(gguf.Q4_0, attn.Q4_0, decodeQ4),
 	gguf.IQ4_NL: blocks(gguf.IQ4_NL, attn.IQ4_NL, decodeIQ4),
 	gguf.MXFP4:  blocks(gguf.MXFP4, attn.MXFP4, decodeMXFP4),
 	gguf.Q4_K:   blocks(gguf.Q4_K, attn.Q4_K, decodeQ4K),
 	gguf.Q5_K:   blocks(gguf.Q5_K, attn.Q5_K, decodeQ5K),
-	gguf.Q6_K:   blocks(gguf.Q6_K, attn.Q6_K, decodeQ6K),
+	gguf.Q6_K:   q6K,
+	gguf.Q5_0: others(gguf.Q5_0, decodeIntegers(integersQ50, 16, false),
+		reblocked{q8, toQ8(integersQ50, 16), nil}),
+	gguf.Q4_1: others(gguf.Q4_1, decodeIntegers(integersQ41, 0, true),
+		reblocked{q8, toQ8(integersQ41, 0), second}),
+	gguf.Q5_1: others(gguf.Q5_1, decodeIntegers(integersQ51, 0, true),
+		reblocked{q8, toQ8(integersQ51, 0), second}),
+	gguf.Q3_K: others(gguf.Q3_K, decodeQ3K, reblocked{q6K, toQ6K, nil}),
+}
+
+// The types that others become.
+var (
+	q8  = blocks(gguf.Q8_0, attn.Q8_0, decodeQ8)
+	q6K = blocks(gguf.Q6_K, attn.Q6_K, decodeQ6K)
+)
+
+// others is a type that is packed as another.
+func others(t gguf.Type, decode func([]float32, []byte), as reblocked) *encoding {
+	e := blocks(t, as.to.block, decode)
+	e.as = &as
+	return e
 }
 
 func blocks(t gguf.Type, b attn.BlockType, decode func([]float32, []byte)) *encoding {

@@ -15,6 +15,7 @@ type encoding struct {
 	block           attn.BlockType // 0: float32
 	quantized       bool           // blocks have integers and scales
 	decode          func(to []float32, block []byte)
+	as              *reblocked // what it is packed as, if that is of another type
 }
 
 // The encodings of safetensors files, and those that GGUF files have, too.

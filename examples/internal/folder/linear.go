@@ -48,9 +48,7 @@ func (l *Loader) bias(p Part) []float32 {
 }
 
 // keeps says whether a matrix is packed without a copy in float32.
-func (l *Loader) keeps(t *stored) bool {
-	return t != nil && t.encoding != nil && t.block != 0 && (t.quantized || !l.Integers)
-}
+func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding != nil && t.block != 0 }
 
 // packStored packs the blocks of a tensor.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
@@ -59,22 +57,42 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	if l.Err != nil {
 		return made
 	}
-	pack := attn.PackBlocks
-	if l.pool != nil {
-		pack = l.pool.PackBlocks // on all threads
+	data = pairsApart(data, t.size(in), p.Interleaved)
+	var minima []byte
+	if t.as != nil {
+		data, minima = t.reblock(data)
+		name += ", of " + t.name + ","
 	}
-	var err error
-	made.Matrix, err = pack(pairsApart(data, t.size(in), p.Interleaved), t.block, p.Out, in,
-		attn.MatrixConfig{Integers: l.Integers})
-	if err != nil {
-		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
-		return made
+	made.Matrix = l.packBlocks(t, name, data, t.block, p.Out, in, l.Integers && t.quantized)
+	for i := range len(minima) / 2 {
+		if m := halfAt(minima[2*i:]); m-m != 0 {
+			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.file.Name(), name,
+				i, m)
+		}
 	}
-	l.Packed += made.MemoryUse()
+	if minima != nil {
+		made.Minima = l.packBlocks(t, name, minima, attn.BlockF16, p.Out, in/MinimaInputs, false)
+	}
 	if bias {
 		made.Bias = l.bias(p)
 	}
 	return made
+}
+
+// packBlocks packs a tensor on all threads.
+func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.BlockType, out, in int,
+	integers bool) *attn.Matrix {
+	pack := attn.PackBlocks
+	if l.pool != nil {
+		pack = l.pool.PackBlocks
+	}
+	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: integers})
+	if err != nil {
+		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
+		return nil
+	}
+	l.Packed += m.MemoryUse()
+	return m
 }
 
 // pairsApart puts the rows of heads, which come in pairs, into the order in which the first of all
@@ -97,11 +115,8 @@ func pairsApart[T any](rows []T, width, head int) []T {
 func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	made := Linear{In: in, Out: out}
 	if l.Err == nil {
-		if l.Integers {
-			kind = attn.I8 // the only format whose products are of integers
-		}
 		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
-			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers})
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8})
 	}
 	if l.Err == nil {
 		l.Packed += made.MemoryUse()

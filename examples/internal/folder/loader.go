@@ -23,7 +23,7 @@ type Loader struct {
 	Random   func(name string, shape []int) []float32 // makes weights of no folder
 	Err      error
 	Packed   int  // bytes of all matrices so far
-	Integers bool // matrices, which are of I8, multiply in integers
+	Integers bool // matrices of I8 and of blocks of integers multiply in integers
 
 	files   []*os.File
 	tensors map[string]*stored
@@ -107,9 +107,15 @@ func (o *OneOrMore) UnmarshalJSON(data []byte) error {
 // Linear is x·Wᵀ + bias.
 type Linear struct {
 	*attn.Matrix
+	// Minima is what is added to the weights of each MinimaInputs inputs, and so is multiplied by
+	// their sum; nil for nothing.
+	Minima  *attn.Matrix
 	Bias    []float32 // nil for none
 	In, Out int
 }
+
+// MinimaInputs is how many inputs have a minimum of their own.
+const MinimaInputs = 32
 
 // Sizes refuses numbers of a config, under their names there, that no model has.
 func Sizes(names []string, sizes ...int) error {

@@ -7,13 +7,14 @@ import (
 )
 
 // Types are the numbers of the types that Encode knows, by their names.
-var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K": 12, "Q5_K": 13,
-	"Q6_K": 14, "IQ4_NL": 20, "BF16": 30, "MXFP4": 39}
+var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7,
+	"Q8_0": 8, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "BF16": 30, "MXFP4": 39}
 
 // Encode returns numbers near x in blocks of a type, and what they are exactly. Rows are whole
 // blocks.
 func Encode(kind string, x []float32) (data []byte, exact []float64) {
-	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256}[kind]
+	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256,
+		"Q6_K": 256}[kind]
 	if size == 0 {
 		size = 32
 	}
@@ -43,6 +44,10 @@ var encoders = map[string]func([]float32) ([]byte, []float64){
 	"Q4_K":   func(x []float32) ([]byte, []float64) { return encodeScaled(x, 15) },
 	"Q5_K":   func(x []float32) ([]byte, []float64) { return encodeScaled(x, 31) },
 	"Q6_K":   encodeQ6K,
+	"Q5_0":   encodeQ5,
+	"Q4_1":   func(x []float32) ([]byte, []float64) { return encodeFrom(x, 15) },
+	"Q5_1":   func(x []float32) ([]byte, []float64) { return encodeFrom(x, 31) },
+	"Q3_K":   encodeQ3K,
 }
 
 // half is a number near x with 10 bits after the first, and its bytes.
@@ -192,4 +197,77 @@ func encodeQ6K(x []float32) ([]byte, []float64) {
 		}
 	}
 	return slices.Concat(low, high, scales, dBytes), values
+}
+
+// fifths writes 32 integers of 5 bits: first the fifth bits of all.
+func fifths(data []byte, codes []int) []byte {
+	high := uint32(0)
+	for i, c := range codes {
+		high += uint32(c/16) << i
+	}
+	return halfBytes(binary.LittleEndian.AppendUint32(data, high), codes)
+}
+
+// halfBytes writes the lower four bits of 32 integers, the second 16 above the first.
+func halfBytes(data []byte, codes []int) []byte {
+	for i := range 16 {
+		data = append(data, byte(codes[i]%16+codes[i+16]%16*16))
+	}
+	return data
+}
+
+func encodeQ5(x []float32) ([]byte, []float64) {
+	data, d := half(largest(x) / -16)
+	codes, values := make([]int, 32), make([]float64, 32)
+	for i, e := range x {
+		n := nearest(float64(e)/d, -16, 15)
+		codes[i], values[i] = n+16, d*float64(n)
+	}
+	return fifths(data, codes), values
+}
+
+// encodeFrom is Q4_1 or Q5_1: a scale, a minimum, and integers from 0 to most.
+func encodeFrom(x []float32, most float64) ([]byte, []float64) {
+	low := float64(slices.Min(x))
+	dBytes, d := half((float64(slices.Max(x)) - low) / most)
+	lowBytes, low := half(low)
+	codes, values := make([]int, 32), make([]float64, 32)
+	for i, e := range x {
+		codes[i] = nearest((float64(e)-low)/d, 0, most)
+		values[i] = d*float64(codes[i]) + low
+	}
+	data := slices.Concat(dBytes, lowBytes)
+	if most > 15 {
+		return fifths(data, codes), values
+	}
+	return halfBytes(data, codes), values
+}
+
+// encodeQ3K writes integers from -4 to 3: a bit that says that one is not negative, then the other
+// two, a scale of 6 bits less 32 for each 16, and one of those.
+func encodeQ3K(x []float32) ([]byte, []float64) {
+	dBytes, d := half(largest(x) / 4 / 31)
+	signs, low, scales := make([]byte, 32), make([]byte, 64), make([]byte, 12)
+	values := make([]float64, 256)
+	for i := range 16 {
+		part := x[16*i:][:16]
+		s := nearest(largest(part)/4/d, 1, 31)
+		if i%3 == 1 {
+			s = -s
+		}
+		code := byte(s + 32)
+		scales[i%8] |= code % 16 << (i / 8 * 4) // 8 in lower halves, 8 in upper ones
+		scales[8+i%4] |= code / 16 << (i / 4 * 2)
+		for j, e := range part {
+			at := 16*i + j
+			n := nearest(float64(e)/(d*float64(s)), -4, 3)
+			values[at] = d * float64(s) * float64(n)
+			row, column := at/32, at%32
+			if n >= 0 {
+				signs[column] |= 1 << row
+			}
+			low[32*(row/4)+column] |= byte(n+4) % 4 << (row % 4 * 2)
+		}
+	}
+	return slices.Concat(signs, low, scales, dBytes), values
 }
