@@ -135,8 +135,11 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		h := w.head(c, i, &buffer)
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
-			copyRows(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):], h.rows, p.d, p.q.SL)
-		} else if p.group == 1 && p.q.SL == p.d { // one run of memory
+			p.rotateCopy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):], h.rows, p.q.SL)
+			w.ints.quantizeQueries(p, h, q)
+			continue
+		}
+		if p.group == 1 && p.q.SL == p.d { // one run of memory
 			copy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):])
 		} else {
 			for r := range h.rows {
@@ -169,7 +172,8 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		}
 		total, step := &w.total, 1
 		if p.unrotate > 1 {
-			rotate(total.o[h.at*p.oStride:], h.rows, p.oStride, p.dv, p.unrotate)
+			o := total.o[h.at*p.oStride:]
+			rotate(o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
 		}
 		if p.group == 1 {
 			step = h.rows // they follow each other in dst, too

@@ -22,7 +22,7 @@ type intScratch struct {
 	units   []float32   // of the scores of each row
 	factors []float32   // unit·log₂e, or log₂e where scores are natural
 	bad     []int       // rows whose query is not finite
-	row     []int8      // a query on its way
+	row     []int8      // queries on their way
 
 	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
 	scales  []float32 // of a tile's weights
@@ -40,7 +40,7 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 	}
 	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
-	w.row = grow(w.row, roundUp(p.d, 4))
+	w.row = grow(w.row, min(rows, panel)*roundUp(p.d, 4))
 	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
 	if p.packed == nil && p.d > 0 {
 		w.blocks.fit(p)
@@ -117,7 +117,10 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 	if scale == 0 {
 		return p.scale // all products are 0, in any unit
 	}
-	unit := float64(p.scale) * float64(scale) / math.Abs(float64(factor)) // exact
+	unit := float64(p.scale) * float64(scale) // exact, and what follows
+	if factor != 1 {
+		unit /= math.Abs(float64(factor))
+	}
 	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
 }
 

@@ -2,6 +2,12 @@
 
 package attn
 
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
 const (
 	callProducts = 1 << 19 // see kernel.go
 	inPlaceKeys  = 8       // keys that scoreRows takes together
@@ -152,20 +158,25 @@ func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, p
 func accumulateI4AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
 	b *panelLayout)
 
-// rotateStep transforms the blocks of one row, at least 2 elements each. It works like
-// rotateGeneric.
-func rotateStep(x *float32, n, block int, factor float32) {
+// rotateStep transforms rows of blocks, at least 2 elements each, of which dst has those of x
+// afterwards. Both may be the same. It works like rotateGeneric.
+func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32) {
 	if tuned.ISA.Lanes16() && block >= 16 {
-		rotateAVX512(x, n, block, factor)
+		rotateRowsAVX512(dst, x, rows, n, dstStride, xStride, block, factor)
 		return
 	}
-	rotateSIMD(x, n, block, factor)
+	rotateRowsSIMD(dst, x, rows, n, dstStride, xStride, block, factor)
 }
 
-// rotateAVX512 is rotateStep with 16 lanes, for blocks of at least 16 elements.
+// rotateRowsSIMD is rotateStep with 8 lanes.
 //
 //go:noescape
-func rotateAVX512(x *float32, n, block int, factor float32)
+func rotateRowsSIMD(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32)
+
+// rotateRowsAVX512 is rotateStep with 16 lanes, for blocks of at least 16 elements.
+//
+//go:noescape
+func rotateRowsAVX512(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32)
 
 // lookUpStep looks up codes of checked operands, in one call.
 func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
@@ -356,12 +367,51 @@ func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int
 func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
 
-// quantizeRowsSIMD works like quantizeRows without it, and stops at rows whose largest magnitude is
-// not between 2⁻¹⁰⁰ and 2¹²⁰. starts may be nil.
+// quantizeRowsStep works like quantizeRows without kernels. It stops where a row is near whose
+// largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰. starts may be nil.
+func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int) {
+	if tuned.ISA.Lanes16() {
+		return quantizeRowsAVX512(dst, scales, starts, x, rows, n, dstStride, xStride)
+	}
+	done = quantizeRowsSIMD(dst, scales, x, rows, n, dstStride, xStride)
+	if starts != nil {
+		for r := range done {
+			*operand.At(starts, r) = startOf(unsafe.Slice(operand.At(dst, r*dstStride), n))
+		}
+	}
+	return done
+}
+
+// quantizeRowsSIMD is quantizeRowsStep without starts.
 //
 //go:noescape
-func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+func quantizeRowsSIMD(dst *int8, scales, x *float32, rows, n, dstStride, xStride int) (done int)
+
+// quantizeRowsAVX512 is quantizeRowsStep with 16 lanes.
+//
+//go:noescape
+func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int)
+
+// quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
+// a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.
+func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
+	if tuned.ISA.Lanes16() {
+		return quantizeGroupsAVX512(dst, scales, x, rows, n, cols, xStride)
+	}
+	return quantizeGroupsSIMD(dst, scales, x, rows, n, cols, xStride)
+}
+
+// quantizeGroupsSIMD is quantizeGroupsStep with 8 lanes.
+//
+//go:noescape
+func quantizeGroupsSIMD(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)
+
+// quantizeGroupsAVX512 is quantizeGroupsStep with 16 lanes.
+//
+//go:noescape
+func quantizeGroupsAVX512(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)
 
 // magnitudesSIMD works like magnitudesGeneric, for multiples of 32 elements.
 //

@@ -86,8 +86,23 @@ func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows,
 	}
 }
 
-// rotateStep transforms the blocks of one row.
-func rotateStep(x *float32, n, block int, factor float32) { rotateSIMD(x, n, block, factor) }
+// rotateStep transforms rows of blocks, of which dst has those of x afterwards. Both may be the
+// same.
+func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32) {
+	for r := range rows {
+		row := operand.At(dst, r*dstStride)
+		if dst != x {
+			copy(unsafe.Slice(row, n), unsafe.Slice(operand.At(x, r*xStride), n))
+		}
+		rotateSIMD(row, n, block, factor)
+	}
+}
+
+// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
+//
+//go:noescape
+func rotateSIMD(x *float32, n, block int, factor float32)
 
 // lookUpStep looks up codes of checked operands, in one call.
 func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
@@ -178,8 +193,12 @@ func accumulateInt4Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, o
 //go:noescape
 func weightsInt8Dot(w *int16, f, s, scales *float32, visible *uint64, rows int) (rare bool)
 
-func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int) {
+	panic(noIntegers)
+}
+
+func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
 	panic(noIntegers)
 }
 

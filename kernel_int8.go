@@ -173,7 +173,7 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 				start = &starts[r]
 			}
 			want := min(step, rows-r)
-			done := quantizeRowsSIMD(&dst[r*dstStride], &scales[r], start, &x[r*xStride], want, n, dstStride,
+			done := quantizeRowsStep(&dst[r*dstStride], &scales[r], start, &x[r*xStride], want, n, dstStride,
 				xStride)
 			if r += done; done == want {
 				continue
@@ -188,16 +188,53 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 	}
 }
 
+// quantizeGroups makes integers of rows of n elements, groups of four rows, like quantizeToken, and
+// brings them to the order of a block's values like interleave. Columns from n on are 0. four is
+// memory for a group.
+func quantizeGroups(dst []int8, scales, x []float32, rows, n, cols, xStride int, four []int8) {
+	operand.Writes(dst, rows*cols)
+	operand.Writes(scales, rows)
+	operand.ReadsRows(x, rows, xStride, n)
+	if n < cols {
+		clear(dst[:rows*cols])
+	}
+	step := max(4, callElements/n/4*4)
+	for r := 0; r < rows; {
+		if tuned.ISA.Integers() {
+			want := min(step, rows-r)
+			done := quantizeGroupsStep(&dst[r*cols], &scales[r], &x[r*xStride], want, n, cols, xStride)
+			if r += done; done == want {
+				continue
+			}
+		}
+		quantizeFourRows(dst[r*cols:], scales[r:], x[r*xStride:], n, cols, xStride, four)
+		r += 4
+	}
+}
+
+// quantizeFourRows is quantizeGroups of a group.
+func quantizeFourRows(dst []int8, scales, x []float32, n, cols, xStride int, four []int8) {
+	clear(four[:4*cols])
+	for r := range 4 {
+		scales[r] = quantizeToken(four[r*cols:][:n], x[r*xStride:][:n])
+	}
+	interleave(rawBytes(dst), rawBytes(four), cols, 4)
+}
+
 // quantize makes x, from an element and a group on, rows of n elements as quantizeRows does. What
-// completes the last four of a row is 0. row is memory for one row, and strides of x are n in whole
-// fours.
+// completes the last four of a row is 0. spare is memory for a row or several, and strides of x are
+// n in whole fours.
 func (x *integerRows) quantize(at, group int, scales, a []float32, rows, n, stride int,
-	row []int8) {
+	spare []int8) {
 	width := roundUp(n, 4)
 	if x.bytes == nil {
-		for r := range rows {
-			quantizeRows(row, scales[r:], nil, a[r*stride:], 1, n, n, stride)
-			x.put(at+r*width, group+r, row[:n])
+		together := len(spare) / n
+		for r := 0; r < rows; r += together {
+			m := min(together, rows-r)
+			quantizeRows(spare, scales[r:], nil, a[r*stride:], m, n, n, stride)
+			for i := range m {
+				x.put(at+(r+i)*width, group+r+i, spare[i*n:][:n])
+			}
 		}
 		return
 	}

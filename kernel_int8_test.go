@@ -19,6 +19,8 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
+		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
 	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { c.magnitudes(n[0]) }},
 	{"copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.copyRows(n[0], n[1]) }},
@@ -154,15 +156,7 @@ func (c *trial) softmaxInt8(rows int) {
 // quantizeRows also has rows that are 0, tiny, infinite or NaN.
 func (c *trial) quantizeRows(rows, n int) {
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
-	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], (rows-1)*xStride+n)
-	c.fill(c.kind, write)
-	if c.IntN(2) == 0 {
-		special := []float32{0, 0x1p-101, 0x1p-149, 0x1p121, math.MaxFloat32, float32(math.Inf(1)),
-			float32(math.NaN())}
-		row := write[c.IntN(rows)*xStride:][:n]
-		clear(row)
-		row[c.IntN(n)] = special[c.IntN(len(special))]
-	}
+	x := c.specialRows(rows, n, xStride)
 	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
 	scales, scalesWant := c.output(rows)
 	starts, startsWant := c.outputOf(rows, normal)
@@ -174,14 +168,101 @@ func (c *trial) quantizeRows(rows, n int) {
 	quantizeRows(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride)
 	for r := range rows {
 		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
-		clear(to)
-		scalesWant[r] = float32(math.NaN())
-		if top := largestGeneric(x[r*xStride:][:n]); top <= math.MaxFloat32 {
-			scalesWant[r] = scaleOf(top)
-			quantizeGeneric(to, x[r*xStride:][:n], scalesWant[r])
-		}
+		scalesWant[r] = quantizedGeneric(to, x[r*xStride:][:n])
 		if got != nil {
 			want[r] = startOf(to)
+		}
+	}
+}
+
+// specialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
+func (c *trial) specialRows(rows, n, stride int) []float32 {
+	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], (rows-1)*stride+n)
+	c.fill(c.kind, write)
+	if c.IntN(2) == 0 {
+		special := []float32{0, 0x1p-101, 0x1p-149, 0x1p79, 0x1p81, math.MaxFloat32,
+			float32(math.Inf(1)), float32(math.NaN())}
+		row := write[c.IntN(rows)*stride:][:n]
+		clear(row)
+		row[c.IntN(n)] = special[c.IntN(len(special))]
+	}
+	return x
+}
+
+// quantizedGeneric is quantizeToken of generic code.
+func quantizedGeneric(dst []int8, x []float32) (scale float32) {
+	clear(dst)
+	top := largestGeneric(x)
+	if !(top <= math.MaxFloat32) {
+		return float32(math.NaN())
+	}
+	scale = scaleOf(top)
+	quantizeGeneric(dst, x, scale)
+	return scale
+}
+
+func (c *trial) quantizeGroups(rows, n int) {
+	cols, xStride := roundUp(n, panel), n+c.IntN(9)
+	x := c.specialRows(rows, n, xStride)
+	dst, want := c.outputOf(rows*cols/4, normal)
+	scales, scalesWant := c.output(rows)
+	quantizeGroups(elements[int8](bytesIn(dst)), scales, x, rows, n, cols, xStride,
+		make([]int8, 4*cols))
+	all := make([]int8, rows*cols)
+	for r := range rows {
+		scalesWant[r] = quantizedGeneric(all[r*cols:][:n], x[r*xStride:][:n])
+	}
+	interleaveGeneric(bytesIn(want), rawBytes(all), cols, rows)
+}
+
+// Kernels make integers without dividing each number. A quotient that is next to a half, where
+// rounding it once decides which integer it becomes, becomes the same one as by a division.
+func TestQuotientsRoundLikeDivisions(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		c := random(t.Name())
+		tops := []float32{127, 127 * 0x1.fffffep+0, 0x1.fc0002p6} // whose scales are 1, nearly 2, more than 1
+		for range 1000 {
+			tops = append(tops, float32(1+c.Float64())*float32(math.Ldexp(1, c.IntN(150)-75)))
+		}
+		const sides = 3 * 3 // at a half, and halfway to the next number on both sides; neighbours
+		var x [1 + 127*sides]float32
+		var got, want [len(x)]int8
+		var scale [1]float32
+		for _, top := range tops {
+			limitsOfRounding(x[:], top)
+			quantizeRows(got[:], scale[:], nil, x[:], 1, len(x), len(x), len(x))
+			if s := quantizedGeneric(want[:], x[:]); s != scale[0] || got != want {
+				for i, e := range x {
+					if got[i] != want[i] {
+						t.Fatalf("%g (%x) by the scale of %g is %d, want %d", e, e, top, got[i], want[i])
+					}
+				}
+				t.Fatalf("the scale of %g is %g, want %g", top, scale[0], s)
+			}
+		}
+	})
+}
+
+// limitsOfRounding is top and the numbers whose quotients by its scale are nearest to where rounding
+// changes an integer.
+func limitsOfRounding(x []float32, top float32) {
+	scale, i := scaleOf(top), 0
+	add := func(e float32) {
+		if x[i] = e; i%2 == 1 {
+			x[i] = -e
+		}
+		i++
+	}
+	add(top)
+	for k := range 127 {
+		half := float32(k) + 0.5
+		below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1000)
+		for _, limit := range []float64{float64(half), (float64(half) + float64(below)) / 2,
+			(float64(half) + float64(above)) / 2} {
+			at := float32(limit * float64(scale))
+			add(math.Nextafter32(at, 0))
+			add(at)
+			add(math.Nextafter32(at, math.MaxFloat32))
 		}
 	}
 }
@@ -239,6 +320,7 @@ func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
 func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
 func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
+func FuzzQuantizeGroups(f *testing.F) { fuzzKernel(f, "quantizeGroups") }
 func FuzzMagnitudes(f *testing.F)     { fuzzKernel(f, "magnitudes") }
 func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
 func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }

@@ -71,7 +71,9 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 	panic(unreachable)
 }
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int) { panic(unreachable) }
-func rotateStep(x *float32, n, block int, factor float32) { panic(unreachable) }
+func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32) {
+	panic(unreachable)
+}
 
 // Kernels in integers.
 
@@ -96,8 +98,12 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 	panic(unreachable)
 }
 
-func quantizeRowsSIMD(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int) {
+	panic(unreachable)
+}
+
+func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
 	panic(unreachable)
 }
 

@@ -190,9 +190,3 @@ func lookUpSIMD(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 //
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
-
-// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
-// rotateGeneric.
-//
-//go:noescape
-func rotateSIMD(x *float32, n, block int, factor float32)

@@ -596,6 +596,7 @@ func FuzzLargest(f *testing.F)         { fuzzKernel(f, "largest") }
 func FuzzQuantize(f *testing.F)        { fuzzKernel(f, "quantize") }
 func FuzzScaleColumns(f *testing.F)    { fuzzKernel(f, "scaleColumns") }
 func FuzzRotate(f *testing.F)          { fuzzKernel(f, "rotate") }
+func FuzzRotateInto(f *testing.F)      { fuzzKernel(f, "rotateInto") }
 func FuzzTransposeFloats(f *testing.F) { fuzzKernel(f, "transposeFloats") }
 func FuzzTransposeHalves(f *testing.F) { fuzzKernel(f, "transposeHalves") }
 func FuzzTransposeGroups(f *testing.F) { fuzzKernel(f, "transposeGroups") }

@@ -192,23 +192,29 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 // rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a
 // block, a power of two that divides n: for h = 1, 2, 4, …, a and b that are h apart become a + b
 // and a − b; then all are multiplied by 1/√block, rounded once.
-func rotate(x []float32, rows, stride, n, block int) {
-	operand.UpdatesRows(x, rows, stride, n)
+// Those of x go to dst, which may be the same.
+func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
+	operand.ReadsRows(x, rows, xStride, n)
+	operand.WritesRows(dst, rows, dstStride, n)
 	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
-		rotateGeneric(x, rows, stride, n, block)
+		for r := range rows {
+			copy(dst[r*dstStride:][:n], x[r*xStride:])
+		}
+		rotateGeneric(dst, rows, dstStride, n, block)
 		return
 	}
 	step, factor := callElements/block*block, rotateFactor(block)
-	for r := range rows {
+	together := max(1, step/n)
+	for r := 0; r < rows; r += together {
 		for c := 0; c < n; c += step {
-			to := min(c+step, n)
-			rotateStep(&x[r*stride+c], to-c, block, factor)
+			rotateStep(&dst[r*dstStride+c], &x[r*xStride+c], min(together, rows-r), min(step, n-c),
+				dstStride, xStride, block, factor)
 		}
 	}
 }
 
 // rotateAll rotates rows that follow each other: so do their blocks.
-func rotateAll(x []float32, block int) { rotate(x, 1, len(x), len(x), block) }
+func rotateAll(x []float32, block int) { rotate(x, x, 1, len(x), len(x), len(x), block) }
 
 // readsTyped: the values of a block, panel by panel.
 func readsTyped(t Format, v []byte, b *panelLayout) {

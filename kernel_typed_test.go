@@ -85,8 +85,18 @@ var typedKernelTests = []kernelTest{
 		block := 1 << n[1]
 		d := block * n[2]
 		x, want := c.output((n[0]-1)*(d+n[3]) + d)
-		rotate(x, n[0], d+n[3], d, block)
+		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
 		rotateGeneric(want, n[0], d+n[3], d, block)
+	}},
+	{"rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 3, 9),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		block := 1 << n[1]
+		d := block * n[2]
+		x := c.input((n[0]-1)*(d+n[3]) + d)
+		got, want := c.output(n[0] * d)
+		rotate(got, x, n[0], d, d, d+n[3], block)
+		copyRowsGeneric(want, x, n[0], d, d+n[3])
+		rotateGeneric(want, n[0], d, d, block)
 	}},
 }
 

@@ -14,6 +14,32 @@ func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), codes)
 }
 
+// fullTiles is scratch.fullTiles of rows of the state from row on.
+func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, row, rows int) {
+	x, packing, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
+	keys, keyScales := packing.keys(block)
+	values, scales := packing.values(block)
+	codes := c.rows <= p.codeRows
+	if packing.k.format == I4 && !codes {
+		keys = w.levelKeys(packing, keys, b.place)
+	}
+	if packing.v.format == I4 && !codes {
+		values = w.levelValues(packing, values, b.place)
+	}
+	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	for end := row + rows; row < end; row += p.tileRows {
+		n := min(p.tileRows, end-row)
+		m, o := st.m[row:], st.o[row*p.oStride:]
+		x.scores(p, w.s, row, keys, keyScales, n, Block, packing.k.format == I4 && codes)
+		masked := softmaxInt8(x.weights, x.scales, w.s, m, st.l[row:], w.alpha, x.factors[row:], scales,
+			nil, n)
+		x.accumulate(p, o, values, w.alpha, n, &w.layout, packing.v.format == I4 && codes)
+		if masked {
+			clearMasked(m, o, n, p.oStride)
+		}
+	}
+}
+
 func (integerKind) values(w *scratch, p *plan, c *chunk) {
 	w.typed = true
 	w.layoutTyped(p, w.ints.packing(p), c.rows)
@@ -34,11 +60,11 @@ func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part,
 	w.accumulateIntegers(p, c, st, values, t, codes)
 }
 
-// accumulateIntegers adds values that are integers, or codes. Keys that a row does not see have
-// weights of 0.
+// accumulateIntegers adds values that are integers, or codes, of the keys up to the last one that
+// some row sees. Keys that a row does not see have weights of 0.
 func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
 	codes bool) {
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
 	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout, codes)
 }
 

@@ -161,15 +161,15 @@ func elements[T any](x []byte) []T {
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
-		rotate(x, 1, len(x), len(x), s.rotation)
+		rotate(x, x, 1, len(x), len(x), len(x), s.rotation)
 		return
 	}
 	rows := len(x) / s.d
 	if s.rotation > 1 {
-		rotate(x, rows, s.d, s.dv, s.rotation)
+		rotate(x, x, rows, s.dv, s.d, s.d, s.rotation)
 	}
 	if s.rotationRest > 1 {
-		rotate(x[s.dv:], rows, s.d, s.d-s.dv, s.rotationRest)
+		rotate(x[s.dv:], x[s.dv:], rows, s.d-s.dv, s.d, s.d, s.rotationRest)
 	}
 }
 
@@ -201,8 +201,8 @@ type tokenWriter struct {
 // fit makes the memory large enough for a format and its dimensions.
 func (w *tokenWriter) fit(s *packedKV) {
 	if s.k.scaled {
-		w.row = grow(w.row, panel*s.d)
-		w.bytes = grow(w.bytes, panel*roundUp(s.d, s.k.whole))
+		w.row = grow(w.row, Block*s.d)
+		w.bytes = grow(w.bytes, Block*roundUp(s.d, s.k.whole))
 	}
 	if s.v.scaled {
 		w.bytes = grow(w.bytes, Block*s.cols)
@@ -247,7 +247,12 @@ func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stri
 		j := at + i
 		m := min(n-i, panel-j%panel)
 		if j%panel == 0 && m >= few {
-			w.writePanel(s, keys, scales, j, k[i*stride:], stride, m)
+			if all := n - i; s.k.format == I8 && all > panel { // whole panels, or a last one of enough
+				if m = all; all%panel < few {
+					m -= all % panel
+				}
+			}
+			w.writePanels(s, keys, scales, j, k[i*stride:], stride, m)
 		} else {
 			for r := range m {
 				w.writeKey(s, keys, scales, j+r, k[(i+r)*stride:][:s.d])
@@ -257,8 +262,8 @@ func (w *tokenWriter) writeKeys(s *packedKV, x []byte, at int, k []float32, stri
 	}
 }
 
-// writePanel writes the first m keys of the panel of key j.
-func (w *tokenWriter) writePanel(s *packedKV, keys []byte, scales []float32, j int, k []float32,
+// writePanels writes m keys from the panel on that key j begins, of I8 of more than one.
+func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j int, k []float32,
 	stride, m int) {
 	switch s.k.format {
 	case F32:
@@ -289,8 +294,12 @@ func (w *tokenWriter) rotateKeys(s *packedKV, k []float32, stride, m int) ([]flo
 		return k, stride
 	}
 	rows := w.row[:m*s.d]
-	copyRows(rows, k, m, s.d, stride)
-	s.rotate(rows)
+	if s.valuesInKeys {
+		copyRows(rows, k, m, s.d, stride)
+		s.rotate(rows)
+	} else {
+		rotate(rows, k, m, s.d, s.d, stride, s.rotation)
+	}
 	return rows, s.d
 }
 
@@ -351,7 +360,7 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 	if s.v.format == I4 && s.unrotate > 1 {
 		rows := w.row[:n*s.dv]
 		copyRows(rows, v, n, s.dv, stride)
-		rotate(rows, 1, len(rows), len(rows), s.unrotate)
+		rotate(rows, rows, 1, len(rows), len(rows), len(rows), s.unrotate)
 		v, stride = rows, s.dv
 	}
 	for i := 0; i < n; {
@@ -368,8 +377,8 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 // writeGroups writes n values of I8 or I4 from value j on, whole groups. Those of I4 are rotated.
 func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, j int, v []float32,
 	stride, n int) {
-	rows := w.bytes[:n*s.cols]
 	if s.v.format == I4 {
+		rows := w.bytes[:n*s.cols]
 		encodeRows(rawBytes(rows), scales[j:], v, n, s.dv, s.cols, stride)
 		interleave(w.folded, rawBytes(rows), s.cols, n)
 		for group := range n / 4 {
@@ -378,11 +387,7 @@ func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, 
 		}
 		return
 	}
-	if s.dv < s.cols {
-		clear(rows)
-	}
-	quantizeRows(rows, scales[j:], nil, v, n, s.dv, s.cols, stride)
-	interleave(values[j*s.cols:], rawBytes(rows), s.cols, n)
+	quantizeGroups(elements[int8](values)[j*s.cols:], scales[j:], v, n, s.dv, s.cols, stride, w.bytes)
 }
 
 // writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
@@ -455,7 +460,7 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 		scaleBy(v, scales[j])
 	}
 	if s.unrotate > 1 {
-		rotate(v, 1, len(v), len(v), s.unrotate)
+		rotate(v, v, 1, len(v), len(v), len(v), s.unrotate)
 	}
 }
 
@@ -464,6 +469,19 @@ func scaleBy(x []float32, scale float32) {
 	for i := range x {
 		x[i] *= scale
 	}
+}
+
+// rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.
+func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
+	if rotation := p.d & -p.d; p.packed == nil && rotation > 1 && !p.flip {
+		rotate(dst, q, rows, p.d, p.d, stride, rotation)
+		return
+	}
+	copyRows(dst, q, rows, p.d, stride)
+	if p.flip {
+		scale(dst, dst, -1)
+	}
+	p.rotateQueries(dst)
 }
 
 // rotateQueries rotates rows that follow each other as the call's keys are rotated.

@@ -235,7 +235,7 @@ func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
 		if !(largest(column) <= p.limit()) {
 			return false
 		}
-		rotate(column, 1, u.steps, u.steps, p.m.rotation)
+		rotate(column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
 		tops[c] = max(tops[c], largest(column))
 	}
 	return true
@@ -251,7 +251,7 @@ func (p *packing) quantize(floats, scales []float32, u packPart) {
 	p.fillColumns(floats, u)
 	for c, scale := range scales {
 		p.column(column, floats, u, c)
-		rotate(column, 1, u.steps, u.steps, p.m.rotation)
+		rotate(column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
 		quantize(bytes, column, scale)
 		spreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
 	}

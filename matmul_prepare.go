@@ -123,9 +123,10 @@ func (x *preparation) unit(i int) {
 			continue
 		}
 		row := x.rotated.Data[r*d:][:d]
-		copy(row, from)
 		if x.rotation > 1 {
-			rotate(row, 1, d, d, x.rotation)
+			rotate(row, from, 1, d, d, d, x.rotation)
+		} else {
+			copy(row, from)
 		}
 		if x.needs&needsIntegers != 0 {
 			x.quantize(r, row)

@@ -81,14 +81,16 @@ type schedule struct {
 	queriesInPlace bool // queries lie in memory as kernels read them
 	keys, values   placement
 
-	blocks      int  // at most, of a span,
-	spanRows    int  // of chunks of up to this many rows; with more, a span is one block
-	step        int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	plain       bool // scores are products and nothing more
-	looks       bool // pairs may be hidden: each block is looked at before it is read
-	full        bool // plain, and full blocks of float32 go from kernel to kernel
-	inOrder     bool // keys and values in place are read in order
-	inOrderRows int  // and by chunks of up to this many rows those of a cache or store
+	blocks   int  // at most, of a span,
+	spanRows int  // of chunks of up to this many rows; with more, a span is one block
+	step     int  // keys of a step: Block, or less where heads of a chunk take turns in a block
+	plain    bool // scores are products and nothing more
+	looks    bool // pairs may be hidden: each block is looked at before it is read
+	full     bool // plain, and full blocks of float32 go from kernel to kernel,
+	// so of integers: what is the same for all tiles of a block is asked for once
+	fullIntegers bool
+	inOrder      bool // keys and values in place are read in order
+	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
 }
 
 // kind is a form of keys or of values, see kind.go.

@@ -6,6 +6,10 @@ import "github.com/seed-1415985d/attn/internal/operand"
 // whose scores are products and nothing more: most are like that. The kernels are called in turn,
 // with operands checked once for all tiles and nothing to choose between.
 func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
+	if p.fullIntegers {
+		integerKind{}.fullTiles(w, p, c, st, b, c.at+row, rows)
+		return
+	}
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	d, stride, n := p.d, p.oStride, p.tileRows
 	w.queue.pointer = w.pointer

@@ -56,7 +56,28 @@ func assembly(emit func()) ([]byte, error) {
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
 	rest = padding.ReplaceAll(rest, []byte("$1 "))
-	return append([]byte(header+"\n"), withTwins(rest)...), nil
+	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
+}
+
+// Registers 15 are the runtime's, which Avo does not know. Kernels that make integers have another
+// one instead, if Avo took one: it takes more than 15 only with 16 lanes.
+var (
+	kernelText = regexp.MustCompile(`(?s)\nTEXT ·quantize.*?\tRET\n\n?(?:// |$)`)
+	runtimes   = regexp.MustCompile(`\b([XYZ])15\b`)
+	instead    = regexp.MustCompile(`\b[XYZ]22\b`)
+)
+
+// withoutRuntimes renames registers that are the runtime's.
+func withoutRuntimes(text []byte) []byte {
+	return kernelText.ReplaceAllFunc(text, func(kernel []byte) []byte {
+		if !runtimes.Match(kernel) {
+			return kernel
+		}
+		if instead.Match(kernel) {
+			panic("a kernel has both registers 15 and 22")
+		}
+		return runtimes.ReplaceAll(kernel, []byte("${1}22"))
+	})
 }
 
 // signature is Avo's comment above a kernel.
@@ -95,6 +116,8 @@ var twins = map[string]string{
 	"multiplyInt8":      "accumulateInt8Generic",
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "quantizeToken",
+	"quantizeGroups":    "quantizeFourRows",
+	"rotateRows":        "rotateGeneric",
 	"multiplyPlain":     "multiplyBlocksGeneric",
 	"sumBlocks":         "sumBlocksGeneric",
 	"multiplyNibbles":   "multiplyBlocksGeneric",

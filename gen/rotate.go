@@ -8,78 +8,210 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rotateKernel is the Walsh–Hadamard transform of blocks: passes for h = 1, 2, 4, … make a + b and
-// a − b of elements that are h apart. The first three are within a vector and go together, and so
-// does all that blocks of less than a vector need.
-func rotateKernel() {
-	TEXT("rotateSIMD", noSplit, "func(x *float32, n, block int, factor float32)")
-	x, n, block, factor := param("x"), param("n"), param("block"), broadcastParam("factor")
-	at, left := GP64(), GP64()
-	MOVQ(x, at)
-	MOVQ(n, left)
-	eachVector(left, func(mask reg.VecVirtual) {
-		v := YMM()
-		load(Mem{Base: at}, mask, v)
-		within := unique("within")
-		for i, swap := range []func(to reg.VecVirtual){
-			func(to reg.VecVirtual) { VPERMILPS(Imm(0xb1), v, to) },
-			func(to reg.VecVirtual) { VPERMILPS(Imm(0x4e), v, to) },
-			func(to reg.VecVirtual) { VPERM2F128(Imm(1), v, v, to) },
-		} {
-			if i > 0 {
-				CMPQ(block, imm(1<<i))
-				JE(LabelRef(within))
-			}
-			other, sum := YMM(), YMM()
-			swap(other)
-			VADDPS(other, v, sum)
-			VSUBPS(v, other, v)
-			VBLENDPS(Imm([]uint64{0xaa, 0xcc, 0xf0}[i]), v, sum, v)
-		}
-		Label(within)
-		whole := unique("whole")
-		CMPQ(block, imm(lanes))
-		JG(LabelRef(whole))
-		VMULPS(factor, v, v)
-		Label(whole)
-		store(v, mask, Mem{Base: at})
-	}, func() { ADDQ(imm(vector), at) })
+// rotating is what the kernels of the Walsh–Hadamard transform of blocks have in common, with 8 or
+// 16 lanes: passes for h = 1, 2, 4, … make a + b and a − b of elements that are h apart, and all are
+// multiplied by a factor at the end. As many passes as go within some vectors at a time stay in
+// registers. Rows are read from x and written to dst, which may be the same.
+type rotating struct {
+	vec    func() reg.VecVirtual
+	lanes  int
+	within []pass // of a vector
 
-	h := GP64()
-	MOVQ(U32(vector), h)
-	rotatePasses(x, n, block, h, factor, YMM)
+	x, dst, n, block, at, out, left, far reg.GPVirtual
+	factor                               reg.VecVirtual
 }
 
-// rotatePasses is the passes over pairs of vectors, from h elements apart on, 4·h bytes. The last
-// one multiplies.
-func rotatePasses(x, n, block, h reg.GPVirtual, factor reg.VecVirtual, vec func() reg.VecVirtual) {
-	Comment("Passes over pairs of vectors, h in bytes. The last one multiplies.")
-	size := int(factor.Size())
-	SHLQ(Imm(2), block)
-	SHLQ(Imm(2), n)
-	ADDQ(x, n)
-	one := vec()
-	if size == avx512Vector {
-		VBROADCASTSS(f32(1), one)
-	} else {
-		VMOVUPS(f32(1), one)
+// pass is a distance within a vector: which lane meets which, and 1 for those that are the first of
+// their pair, −1 for the second.
+type pass struct {
+	swap  func(from, to reg.VecVirtual)
+	signs Op
+}
+
+// rotateInRegisters is up to how many vectors stay in registers from the first pass on.
+const rotateInRegisters = 8
+
+// signsOf is a table of 1 and −1 for a distance.
+func signsOf(lanes, apart int) Mem {
+	var w []uint32
+	for i := range lanes {
+		w = append(w, []uint32{0x3f800000, 0xbf800000}[i/apart%2])
 	}
+	return words(fmt.Sprintf("signs%dOf%d", apart, lanes), w...)
+}
+
+// rotateKernel has 8 lanes, and takes blocks of less than a vector, too.
+func rotateKernel() {
+	r := rotating{vec: YMM, lanes: lanes, within: []pass{
+		{func(from, to reg.VecVirtual) { VPERMILPS(Imm(0xb1), from, to) }, signsOf(lanes, 1)},
+		{func(from, to reg.VecVirtual) { VPERMILPS(Imm(0x4e), from, to) }, signsOf(lanes, 2)},
+		{func(from, to reg.VecVirtual) { VPERM2F128(Imm(1), from, from, to) }, signsOf(lanes, 4)},
+	}}
+	r.emit("rotateRowsSIMD")
+}
+
+// rotateAVX512Kernel has 16 lanes, for blocks of 16 elements or more.
+func rotateAVX512Kernel() {
+	r := rotating{vec: ZMM, lanes: avx512Lanes, within: []pass{
+		{swap: func(from, to reg.VecVirtual) { VPERMILPS(Imm(0xb1), from, to) }},
+		{swap: func(from, to reg.VecVirtual) { VPERMILPS(Imm(0x4e), from, to) }},
+		{swap: func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0xb1), from, from, to) }},
+		{swap: func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0x4e), from, from, to) }},
+	}}
+	r.emit("rotateRowsAVX512")
+}
+
+func (k *rotating) emit(name string) {
+	TEXT(name, noSplit, "func(dst, x *float32, rows, n, dstStride, xStride, block int, "+
+		"factor float32)")
+	k.dst, k.x, k.n, k.block = param("dst"), param("x"), param("n"), param("block")
+	dstStride, xStride := param("dstStride"), param("xStride")
+	k.at, k.out, k.left, k.far = GP64(), GP64(), GP64(), GP64()
+	k.factor = k.vec()
+	VBROADCASTSS(paramAddress("factor"), k.factor)
+	if k.lanes == avx512Lanes { // there is room for them
+		for i := range k.within {
+			signs := k.vec()
+			VMOVUPS(signsOf(k.lanes, 1<<i), signs)
+			k.within[i].signs = signs
+		}
+	}
+	SHLQ(Imm(2), dstStride)
+	SHLQ(Imm(2), xStride)
+	Label("row")
+	MOVQ(k.x, k.at)
+	MOVQ(k.dst, k.out)
+	MOVQ(k.n, k.left)
+	rowsLater(k.far, k.x, xStride)
+	SUBQ(k.x, k.far)
+	for vecs := rotateInRegisters; vecs > 0; vecs /= 2 {
+		less := fmt.Sprint("lessThan", vecs)
+		if vecs > 1 {
+			CMPQ(k.block, imm(vecs*k.lanes))
+			JL(LabelRef(less))
+			k.vectors(vecs)
+			JMP(LabelRef("far"))
+			Label(less)
+			continue
+		}
+		k.single()
+	}
+	Label("far")
+	CMPQ(k.block, imm(rotateInRegisters*k.lanes))
+	JLE(LabelRef("next"))
+	k.passes()
+	Label("next")
+	ADDQ(xStride, k.x)
+	ADDQ(dstStride, k.dst)
+	DECQ(paramAddress("rows"))
+	JNE(LabelRef("row"))
+	finish()
+}
+
+// pass makes sums and differences of lanes of a vector. One multiply-add by 1 or −1 does both.
+func (k *rotating) pass(p *pass, v reg.VecVirtual) {
+	other := k.vec()
+	p.swap(v, other)
+	VFMADD132PS(p.signs, other, v)
+}
+
+// vectors takes some vectors at a time through the passes within them and between them. These are
+// all passes unless blocks are larger.
+func (k *rotating) vectors(vecs int) {
+	Commentf("%d vectors at a time.", vecs)
+	size, loop := 4*k.lanes, fmt.Sprint("vectors", vecs)
+	Label(loop)
+	v := make([]reg.VecVirtual, vecs)
+	for i := range v {
+		v[i] = k.vec()
+		VMOVUPS(Mem{Base: k.at, Disp: i * size}, v[i])
+		if i*size%64 == 0 {
+			PREFETCHT0(Mem{Base: k.at, Index: k.far, Scale: 1, Disp: i * size})
+		}
+	}
+	for p := range k.within {
+		for _, v := range v {
+			k.pass(&k.within[p], v)
+		}
+	}
+	for apart := 1; apart < vecs; apart *= 2 {
+		for i := range v {
+			if j := i + apart; i&apart == 0 {
+				sum := k.vec()
+				VADDPS(v[j], v[i], sum)
+				VSUBPS(v[j], v[i], v[j])
+				v[i] = sum
+			}
+		}
+	}
+	if vecs == rotateInRegisters {
+		CMPQ(k.block, imm(vecs*k.lanes))
+		JG(LabelRef("more"))
+	}
+	for _, v := range v {
+		VMULPS(k.factor, v, v)
+	}
+	if vecs == rotateInRegisters {
+		Label("more")
+	}
+	for i, v := range v {
+		VMOVUPS(v, Mem{Base: k.out, Disp: i * size})
+	}
+	ADDQ(imm(vecs*size), k.at)
+	ADDQ(imm(vecs*size), k.out)
+	SUBQ(imm(vecs*k.lanes), k.left)
+	JNE(LabelRef(loop))
+}
+
+// single takes a vector at a time, and with 8 lanes leaves out passes that smaller blocks lack.
+func (k *rotating) single() {
+	if k.lanes == avx512Lanes {
+		k.vectors(1)
+		return
+	}
+	eachVector(k.left, func(mask reg.VecVirtual) {
+		v := k.vec()
+		load(Mem{Base: k.at}, mask, v)
+		within := unique("within")
+		for i := range k.within {
+			if i > 0 {
+				CMPQ(k.block, imm(1<<i))
+				JE(LabelRef(within))
+			}
+			k.pass(&k.within[i], v)
+		}
+		Label(within)
+		VMULPS(k.factor, v, v)
+		store(v, mask, Mem{Base: k.out})
+	}, func() {
+		ADDQ(imm(vector), k.at)
+		ADDQ(imm(vector), k.out)
+	})
+}
+
+// passes is those over pairs of vectors that are farther apart than what stays in registers, in
+// dst. The last one multiplies.
+func (k *rotating) passes() {
+	Comment("Passes over pairs of vectors, h in bytes. The last one multiplies.")
+	size := 4 * k.lanes
+	h, bytes, end, twice, f := GP64(), GP64(), k.far, k.left, k.vec()
+	MOVQ(k.block, bytes)
+	SHLQ(Imm(2), bytes)
+	LEAQ(Mem{Base: k.dst, Index: k.n, Scale: 4}, end)
+	MOVQ(U32(rotateInRegisters*size), h)
 	Label("pass")
-	CMPQ(h, block)
-	JGE(LabelRef("end"))
-	f, twice := vec(), GP64()
 	LEAQ(Mem{Base: h, Index: h, Scale: 1}, twice)
-	VMOVUPS(one, f)
-	CMPQ(twice, block)
+	VBROADCASTSS(f32(1), f)
+	CMPQ(twice, bytes)
 	JL(LabelRef("plain"))
-	VMOVUPS(factor, f)
+	VMOVUPS(k.factor, f)
 	Label("plain")
-	lo, end := GP64(), GP64()
-	MOVQ(x, lo)
+	lo, last := k.at, k.out
+	MOVQ(k.dst, lo)
 	Label("pair")
-	LEAQ(Mem{Base: lo, Index: h, Scale: 1}, end)
-	Label("vectors")
-	a, b, sum := vec(), vec(), vec()
+	LEAQ(Mem{Base: lo, Index: h, Scale: 1}, last)
+	Label("pairs")
+	a, b, sum := k.vec(), k.vec(), k.vec()
 	VMOVUPS(Mem{Base: lo}, a)
 	VMOVUPS(Mem{Base: lo, Index: h, Scale: 1}, b)
 	VADDPS(b, a, sum)
@@ -89,101 +221,12 @@ func rotatePasses(x, n, block, h reg.GPVirtual, factor reg.VecVirtual, vec func(
 	VMOVUPS(sum, Mem{Base: lo})
 	VMOVUPS(a, Mem{Base: lo, Index: h, Scale: 1})
 	ADDQ(imm(size), lo)
-	CMPQ(lo, end)
-	JL(LabelRef("vectors"))
+	CMPQ(lo, last)
+	JL(LabelRef("pairs"))
 	ADDQ(h, lo)
-	CMPQ(lo, n)
+	CMPQ(lo, end)
 	JL(LabelRef("pair"))
 	MOVQ(twice, h)
-	JMP(LabelRef("pass"))
-	Label("end")
-	finish()
-}
-
-// rotateInRegisters is up to how many vectors of 16 lanes stay in registers from the first pass on.
-const rotateInRegisters = 8
-
-// rotateAVX512Kernel is rotateKernel with 16 lanes, for blocks of 16 elements or more. Up to 128 of
-// a block go through all their passes in registers.
-func rotateAVX512Kernel() {
-	TEXT("rotateAVX512", noSplit, "func(x *float32, n, block int, factor float32)")
-	x, n, block, factor := param("x"), param("n"), param("block"), ZMM()
-	VBROADCASTSS(paramAddress("factor"), factor)
-	var upper [4]reg.OpmaskVirtual // lanes that are the second of a pair, 1, 2, 4 and 8 apart
-	for i, lanes := range []uint32{0xaaaa, 0xcccc, 0xf0f0, 0xff00} {
-		bits := GP32()
-		MOVL(U32(lanes), bits)
-		upper[i] = K()
-		KMOVW(bits, upper[i])
-	}
-	h := GP64()
-	for vecs := rotateInRegisters; vecs > 0; vecs /= 2 {
-		less := fmt.Sprint("lessThan", vecs)
-		if vecs > 1 {
-			CMPQ(block, imm(vecs*avx512Lanes))
-			JL(LabelRef(less))
-		}
-		MOVQ(U32(vecs*avx512Vector), h)
-		rotateVectors(x, n, block, vecs, factor, upper)
-		JMP(LabelRef("far"))
-		Label(less)
-	}
-	Label("far")
-	rotatePasses(x, n, block, h, factor, ZMM)
-}
-
-// rotateVectors takes some vectors at a time through the passes within them and between them.
-// These are all passes unless blocks are larger.
-func rotateVectors(x, n, block reg.GPVirtual, vecs int, factor reg.VecVirtual,
-	upper [4]reg.OpmaskVirtual) {
-	Commentf("%d vectors at a time.", vecs)
-	at, left, loop := GP64(), GP64(), fmt.Sprint("vectors", vecs)
-	MOVQ(x, at)
-	MOVQ(n, left)
-	Label(loop)
-	v := make([]reg.VecVirtual, vecs)
-	for i := range v {
-		v[i] = ZMM()
-		VMOVUPS(Mem{Base: at, Disp: i * avx512Vector}, v[i])
-	}
-	for pass, swap := range []func(from, to reg.VecVirtual){
-		func(from, to reg.VecVirtual) { VPERMILPS(Imm(0xb1), from, to) },
-		func(from, to reg.VecVirtual) { VPERMILPS(Imm(0x4e), from, to) },
-		func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0xb1), from, from, to) },
-		func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0x4e), from, from, to) },
-	} {
-		for i := range v {
-			other, sum := ZMM(), ZMM()
-			swap(v[i], other)
-			VADDPS(other, v[i], sum)
-			VSUBPS(v[i], other, upper[pass], sum)
-			v[i] = sum
-		}
-	}
-	for apart := 1; apart < vecs; apart *= 2 {
-		for i := range v {
-			if j := i + apart; i&apart == 0 {
-				sum := ZMM()
-				VADDPS(v[j], v[i], sum)
-				VSUBPS(v[j], v[i], v[j])
-				v[i] = sum
-			}
-		}
-	}
-	if vecs == rotateInRegisters {
-		CMPQ(block, imm(vecs*avx512Lanes))
-		JG(LabelRef("more"))
-	}
-	for i := range v {
-		VMULPS(factor, v[i], v[i])
-	}
-	if vecs == rotateInRegisters {
-		Label("more")
-	}
-	for i := range v {
-		VMOVUPS(v[i], Mem{Base: at, Disp: i * avx512Vector})
-	}
-	ADDQ(imm(vecs*avx512Vector), at)
-	SUBQ(imm(vecs*avx512Lanes), left)
-	JNE(LabelRef(loop))
+	CMPQ(h, bytes)
+	JL(LabelRef("pass"))
 }

@@ -133,7 +133,7 @@ func transposeGroupsKernel() {
 	dst, k, stride, groups := param("dst"), param("k"), param("stride"), param("groups")
 	third, order := GP64(), YMM() // strides; which bytes of four rows of four follow each other
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
-	VBROADCASTI128(words("transposedBytes", 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703), order)
+	VMOVDQU(transposedBytes(), order)
 	load := func(group int) (low, high reg.VecVirtual) {
 		low, high = YMM(), YMM()
 		VMOVDQU(Mem{Base: k, Disp: group * 2 * vector}, low)
