@@ -35,16 +35,16 @@ var (
 type int4Codes struct {
 	table  reg.VecPhysical
 	halves Op
-	even   reg.VecPhysical // ones in even bytes, where words come in pairs
+	even   reg.VecPhysical // ones in even bytes, where words come in pairs; nil where none is left
 	upper  bool            // the group at hand is that of the upper halves
 }
 
 func int4Kernel(name string, set int8Set, operation int8Operation) {
 	p := newInt8Program(set, operation)
 	p.codes = &int4Codes{table: p.lastRegister()}
-	if p.codes.even = reg.Y15; p.wide { // which tiles leave
-		p.codes.even = reg.Z15
-		p.codes.halves = p.lastRegister()
+	if p.wide {
+		halves := p.lastRegister()
+		p.codes.halves, p.codes.even = halves, p.lastRegister()
 	} else { // too few registers
 		p.codes.halves = words("int4Halves", slices.Repeat([]uint32{int4Halves}, lanes)...)
 	}
@@ -74,7 +74,7 @@ func (c *int4Codes) load(p *int8Program) {
 	} else {
 		VBROADCASTI128(words(name, of...), c.table)
 	}
-	if p.form == wordForm {
+	if p.form == wordForm && c.even != nil {
 		VPBROADCASTD(u32(int4Even), c.even)
 	}
 }
@@ -100,7 +100,12 @@ func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
 // split looks a vector of codes up, and makes words of its even bytes and of its odd ones.
 func (c *int4Codes) split(p *int8Program, from Mem, even, odd reg.VecPhysical) {
 	c.lookUp(p, from, odd)
-	VPMADDUBSW(odd, c.even, even)
+	ones := c.even
+	if ones == nil {
+		ones = even
+		VPBROADCASTD(u32(int4Even), ones)
+	}
+	VPMADDUBSW(odd, ones, even)
 	VPSRAW(Imm(8), odd, odd)
 }
 
