@@ -100,8 +100,10 @@ func TestStepsSameBits(t *testing.T) {
 		for _, format := range []formatPair{{attn.F32, 0}, {attn.I8, attn.I4}} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				t.Parallel()
-				b := newBench(t, workers, quick)
-				h := b.hooked(quick, workers)
+				c := quick // but nobody is asked twice only because the machine has much to do
+				c.Patience, c.Gone = 10*time.Second, 20*time.Second
+				b := newBench(t, workers, c)
+				h := b.hooked(c, workers)
 				x := b.crew(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
 					Format: format.keys, ValueFormat: format.values}, 4, 0, 1, 1023, 2500, 700)
 				opt := bottomRight

@@ -152,6 +152,7 @@ accounts {
 	w, err := NewWorker(link, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
 	must(t, err)
 	defer w.Close()
+	must(t, link.conn.Flush())
 	link, err = dial("a")
 	must(t, err)
 	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
