@@ -62,9 +62,6 @@ func (f Format) String() string {
 	return f.traits().name
 }
 
-// bytes is the size of an element as kernels read it.
-func (f Format) bytes() int { return formats[f].bytes }
-
 // readAs is the format in which kernels read keys and values.
 func (f Format) readAs() Format {
 	if f == I4 {

@@ -115,7 +115,7 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
 	pStride int, b *panelLayout) {
-	wide := typedLanes16(t, rows)
+	wide, _ := typedKernel(t, rows)
 	switch {
 	case t == I4:
 		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)

@@ -20,7 +20,7 @@ func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
 // which d is the dimension.
 func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
 	b := scoreLayout(I8, d, roundUp(n, panel))
-	b.setTyped(&tuned, tuned.PrefetchInt8)
+	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	stride := roundUp(d, 4)
 	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)

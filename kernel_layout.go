@@ -102,40 +102,23 @@ func chooseKernels(rows, d, cols int) kernels {
 	}
 }
 
-// typedLanes16 reports whether some rows over elements of fewer bits have 16 lanes. One row of I8
-// and codes always have, where there are such: they are widened another way.
-func typedLanes16(t Format, rows int) bool {
+// typedKernel says whether some rows over elements of fewer bits have 16 lanes, and how many panels
+// they read side by side, as gen/typed.go has it. One row of I8 and codes always have 16 lanes,
+// where there are such: they are widened another way.
+func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
+	lanes16 = tuned.ISA.Lanes16() &&
+		(t == I4 || t == I8 && rows == 1 || rows >= max(2, tuned.MinTypedRows16))
 	switch {
-	case !tuned.ISA.Lanes16():
-		return false
-	case t == I4 || t == I8 && rows == 1:
-		return true
+	case lanes16 && rows <= 4 || rows == 1 && (t == I8 || tuned.FourPanels):
+		return lanes16, 4
+	case lanes16 || rows <= 3:
+		return lanes16, 2
 	}
-	return rows >= max(2, tuned.MinTypedRows16)
-}
-
-// typedPanels is how many panels of fewer bits some rows read side by side, as gen/typed.go has it.
-func typedPanels(t Format, rows int) int {
-	wide := typedLanes16(t, rows)
-	switch {
-	case wide && rows <= 4 || rows == 1 && (t == I8 || tuned.FourPanels):
-		return 4
-	case wide || rows <= 3:
-		return 2
-	}
-	return 1
+	return lanes16, 1
 }
 
 // mostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
 const mostAhead = 32 << 10
-
-// typedAhead is how far ahead some rows prefetch elements of fewer bits, whose panels of keys, or
-// of a matrix, have some bytes. Lines are requested in the order of memory, and panels are read
-// side by side, so what lies before the last of these goes first. Values are prefetched as far
-// ahead as keys: where the distance changes, some lines are requested twice, or never.
-func typedAhead(t Format, rows, panelBytes int) int {
-	return min(tuned.PrefetchTyped+max(1, typedPanels(t, rows)-1)*panelBytes, mostAhead)
-}
 
 // integerRows is rows of integers of 8 bits as kernels take them.
 type integerRows struct {
@@ -249,16 +232,22 @@ type prefetchHint struct {
 	inOrder bool
 }
 
-// set is what the CPU wants of kernels that read float32, with no pointer. (Word by word: a copy of
-// what has just been written waits for the stores, which small calls feel.)
-func (a *prefetchHint) set(t *tuning.Row, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, t.FourPanels
-	a.prefetchOne, a.prefetchFew = t.PrefetchOne, t.PrefetchFew
+// set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
+// no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
+// calls feel.)
+func (a *prefetchHint) set(one, few int, inOrder bool) {
+	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
+	a.prefetchOne, a.prefetchFew = one, few
 }
 
-// setTyped is set for elements of fewer bits, which are prefetched that many bytes ahead.
-func (a *prefetchHint) setTyped(t *tuning.Row, ahead int) {
-	a.pointer, a.inOrder, a.fourPanels = 0, false, t.FourPanels
+// setTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
+// have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
+// what lies before the last of these goes first. Values are prefetched as far ahead as keys: where
+// the distance changes, some lines are requested twice, or never.
+func (a *prefetchHint) setTyped(t Format, rows, panelBytes int) {
+	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
+	_, panels := typedKernel(t, rows)
+	ahead := min(tuned.PrefetchTyped+max(1, panels-1)*panelBytes, mostAhead)
 	a.prefetchOne, a.prefetchFew = ahead, ahead
 }
 

@@ -59,7 +59,7 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 			if alpha != nil {
 				factors = alpha[r:]
 			}
-			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*t.bytes():], factors,
+			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*formats[t].bytes:], factors,
 				n, oStride, pStride, &part)
 		}
 	}
@@ -68,7 +68,7 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 // scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	layout := scoreLayout(t, d, roundUp(n, panel))
-	layout.setTyped(&tuned, typedAhead(t, rows, layout.panelStride*t.bytes()))
+	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes)
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)
@@ -93,7 +93,7 @@ func scoreLayout(t Format, d, n int) panelLayout {
 func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)
 	for c := 0; c < b.cols; c += panel {
-		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*t.bytes():]
+		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*formats[t].bytes:]
 		operand.Writes(to, len(to))
 		if !tuned.ISA.SIMD() {
 			widenGeneric(t, to, from, b.keys, b.stride)
@@ -203,7 +203,8 @@ func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
 		rotateGeneric(dst, rows, dstStride, n, block)
 		return
 	}
-	step, factor := callElements/block*block, rotateFactor(block)
+	step := callElements / block * block
+	factor := float32(1 / math.Sqrt(float64(block)))
 	together := max(1, step/n)
 	for r := 0; r < rows; r += together {
 		for c := 0; c < n; c += step {
@@ -226,16 +227,13 @@ func readsTyped(t Format, v []byte, b *panelLayout) {
 		steps = (b.keys-1)/8*b.stride + 4*panel
 	}
 	last := (b.cols - 1) / panel
-	operand.Need(v, (last*b.panelStride+steps)*t.bytes())
+	operand.Need(v, (last*b.panelStride+steps)*formats[t].bytes)
 	if sanitize.Enabled {
 		for c := range last + 1 {
-			operand.Reads(v[c*b.panelStride*t.bytes():], steps*t.bytes())
+			operand.Reads(v[c*b.panelStride*formats[t].bytes:], steps*formats[t].bytes)
 		}
 	}
 }
-
-// rotateFactor is 1/√block.
-func rotateFactor(block int) float32 { return float32(1 / math.Sqrt(float64(block))) }
 
 // Keys to values: where values are part of keys, what keys have side by side, 16 keys of one
 // channel, values have one after another, and 16 channels of one key side by side. So squares of

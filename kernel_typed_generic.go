@@ -121,6 +121,7 @@ func scaleColumnsGeneric(s, f []float32, rows, stride, n int) {
 }
 
 func rotateGeneric(x []float32, rows, stride, n, block int) {
+	factor := float32(1 / math.Sqrt(float64(block)))
 	for r := range rows {
 		for first := 0; first < n; first += block {
 			part := x[r*stride+first:][:block]
@@ -133,7 +134,7 @@ func rotateGeneric(x []float32, rows, stride, n, block int) {
 				}
 			}
 			for i := range part {
-				part[i] *= rotateFactor(block)
+				part[i] *= factor
 			}
 		}
 	}

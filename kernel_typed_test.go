@@ -15,7 +15,7 @@ import (
 // typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
 // what is before or after the elements may be a few bytes that belong to nobody.
 func (c *trial) typedInput(typ Format, n int) []byte {
-	size := n * typ.bytes()
+	size := n * formats[typ].bytes
 	words := (size + 3) / 4
 	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], words)
 	c.fill(anyBits, write)
@@ -130,7 +130,7 @@ func (c *trial) widen(typ Format, n []int) {
 	got, want := c.output((cols/panel-1)*stride + keys*panel)
 	widen(typ, got, v, stride, &b)
 	for x := 0; x < cols; x += panel {
-		widenGeneric(typ, want[x/panel*stride:], v[x/panel*b.panelStride*typ.bytes():], keys, b.stride)
+		widenGeneric(typ, want[x/panel*stride:], v[x/panel*b.panelStride*formats[typ].bytes:], keys, b.stride)
 	}
 }
 
@@ -186,9 +186,6 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 	})
 }
 
-// BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows
-// and its keys, then sums of its values. Each round goes through a buffer once, in order, and the
-// rate is that of its bytes.
 // What rows over fewer bits read is prefetched so far ahead that the last of the panels side by
 // side has been requested before it is read, and values as far ahead as keys.
 func TestTypedAhead(t *testing.T) {
@@ -210,12 +207,13 @@ func TestTypedAhead(t *testing.T) {
 	} {
 		row.ISA = c.isa
 		useTuning(t, row)
-		if got := typedPanels(c.format, c.rows); got != c.side {
+		if _, got := typedKernel(c.format, c.rows); got != c.side {
 			t.Errorf("%+v: %d panels side by side", c, got)
 		}
 		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
-		if got := typedAhead(c.format, c.rows, s.d*panel*s.k.bits/8); got != c.want {
-			t.Errorf("%+v: %d bytes ahead", c, got)
+		var keys prefetchHint
+		if keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8); keys.prefetchOne != c.want {
+			t.Errorf("%+v: %d bytes ahead", c, keys.prefetchOne)
 		}
 		var w scratch
 		w.layoutTyped(&plan{}, &s, c.rows)
@@ -223,11 +221,15 @@ func TestTypedAhead(t *testing.T) {
 			t.Errorf("%+v: values %d bytes ahead", c, got)
 		}
 	}
-	if got := typedAhead(F16, 4, 1<<20); got != mostAhead {
-		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", got, mostAhead)
+	var far prefetchHint
+	if far.setTyped(F16, 4, 1<<20); far.prefetchFew != mostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, mostAhead)
 	}
 }
 
+// BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows
+// and its keys, then sums of its values. Each round goes through a buffer once, in order, and the
+// rate is that of its bytes.
 func BenchmarkTyped(b *testing.B) {
 	for _, level := range []struct {
 		name  string
@@ -260,7 +262,7 @@ func benchmarkTyped(b *testing.B, size int) {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
 		var a prefetchHint
-		a.set(&tuned, true)
+		a.set(tuned.PrefetchOne, tuned.PrefetchFew, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
 			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
 				prefetchHint: a}
@@ -279,9 +281,9 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.setTyped(&tuned, tuned.PrefetchTyped)
+				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes)
 				values.prefetchHint = keys.prefetchHint
-				block := Block * d * typ.bytes()
+				block := Block * d * formats[typ].bytes
 				pass(b, block, func(at int) {
 					accumulateTyped(typ, scores, q, v[at:], nil, rows, Block, d, &keys)
 					accumulateTyped(typ, o, p, v[at+block:], nil, rows, d, Block, &values)

@@ -44,11 +44,11 @@ func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 	if s.v.group > 1 {
 		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
-	ahead := tuned.PrefetchInt8
-	if !p.integers {
-		ahead = typedAhead(s.v.read, rows, s.d*panel*s.k.bits/8)
+	if p.integers {
+		l.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+		return
 	}
-	l.setTyped(&tuned, ahead)
+	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {

@@ -64,7 +64,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(&tuned, inOrder)
+	w.layout.set(tuned.PrefetchOne, tuned.PrefetchFew, inOrder)
 }
 
 func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
@@ -76,20 +76,16 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
 	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
-	if w.hides(b, t, v) {
+	if !t.uniform && w.hides(b, v) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}
 	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
-// hides reports whether some row of a tile does not see some of its keys and a weight of 0 does not
-// make their values vanish, since some value of the part is NaN or infinite. That is looked for
-// once.
-func (w *scratch) hides(b *part, t *tile, v []float32) bool {
-	if t.uniform {
-		return false
-	}
+// hides reports whether a weight of 0 does not make values of a part vanish that some row does not
+// see, since one is NaN or infinite. That is looked for once.
+func (w *scratch) hides(b *part, v []float32) bool {
 	if w.scanned {
 		return !w.finite
 	}
@@ -134,24 +130,19 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 // pointer is a window before that. While it reads a step, that is the next step: after the last one
 // of keys the first one of values, and after that of values the next block's first keys.
 func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
+	next, n := b.first+Block, Block // a head prefetches its share of n tokens of all
 	switch step := p.step < Block && b.hi-b.lo == p.step; {
 	case step && b.hi < Block:
-		return sharePointer(x, c, b.first+b.hi, p.step)
+		next, n = b.first+b.hi, p.step
 	case step && x == &p.k:
-		return sharePointer(&p.v, c, b.first, p.step)
+		x, next, n = &p.v, b.first, p.step
 	case step:
-		return sharePointer(&p.k, c, b.first+Block, p.step)
+		x, n = &p.k, p.step
 	case c.rows > at.pagedRows:
 		return 0
-	case at.shared:
-		return sharePointer(x, c, b.first+Block, Block)
+	case !at.shared:
+		return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
 	}
-	return operand.Address(x.Data, x.offset(c.b, c.kv, c.base+b.first))
-}
-
-// sharePointer is where kernels of a head are that prefetch its share of n tokens from next on; 0
-// if these do not exist.
-func sharePointer(x *Tensor, c *chunk, next, n int) uintptr {
 	if next += c.base; next >= x.L {
 		return 0
 	}

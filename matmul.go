@@ -170,7 +170,7 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 			at := p.rightOffset(n, k) + first
 			layout := panelLayout{keys: min(productInner, p.a.D-k), cols: cols, stride: p.b.SL,
 				panelStride: panel, overwrite: k == 0}
-			layout.set(&tuned, false)
+			layout.set(tuned.PrefetchOne, tuned.PrefetchFew, false)
 			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
 				layout.pointer = operand.Address(p.b.Data, at)
 			}
@@ -211,7 +211,7 @@ func (p *multiplication) add(u *productPart, n, k, first int, b []float32, layou
 // packedLayout is the layout of inner × cols elements in panels.
 func packedLayout(inner, cols int) panelLayout {
 	layout := panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
-	layout.set(&tuned, false)
+	layout.set(tuned.PrefetchOne, tuned.PrefetchFew, false)
 	return layout
 }
 

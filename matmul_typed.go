@@ -70,7 +70,7 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	var last ragged
 	last.load(dst[whole:], rows, dstStride, cols-whole)
 	part.cols = panel
-	accumulateTyped(t, last[:], a, b[whole/panel*b0.panelStride*t.bytes():], nil, rows, panel, aStride,
+	accumulateTyped(t, last[:], a, b[whole/panel*b0.panelStride*formats[t].bytes:], nil, rows, panel, aStride,
 		&part)
 	last.store(dst[whole:], rows, dstStride, cols-whole)
 }
@@ -87,11 +87,11 @@ func scaleProducts(dst, scales []float32, rows, stride int) {
 // typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, panelLayout) {
 	layout := scoreLayout(m.format, min(productInner, m.inner-k), roundUp(cols, panel))
-	ahead := tuned.PrefetchInt8
-	if !m.int8 {
-		ahead = typedAhead(m.format, rows, productInner*panel*m.bytes)
+	if m.int8 {
+		layout.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+	} else {
+		layout.setTyped(m.format, rows, productInner*panel*m.bytes)
 	}
-	layout.setTyped(&tuned, ahead)
 	return m.panels(b, h, k, first, cols), layout
 }
 

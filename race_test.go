@@ -218,7 +218,7 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 		keys, _ := c.packed.keys(c.packed.at(0, 0))
 		return race(func() error {
 			return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq))
-		}, func() { look(elements[float32](keys[:panel*d*kind.bytes()]))() })
+		}, func() { look(elements[float32](keys[:panel*d*formats[kind].bytes]))() })
 	}
 }
 
