@@ -16,6 +16,12 @@ const callIntegers = 1 << 20
 // of bytes.
 func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
 
+// int8Group inputs of a matrix have one scale: a sum of that many products is below 2²⁴, so float32 holds it.
+const int8Group = 128
+
+// int8Groups is the number of scales of a row of inputs.
+func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
+
 // scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
 // which d is the dimension.
 func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
@@ -115,6 +121,21 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 			accumulateInt8Step(to, w.from(r*wStride, r*fStride), from, a, &f[r*fStride], n, oStride, wStride,
 				fStride, &part)
 		}
+	}
+}
+
+// put makes a row, or the group of one with that number, the elements from one on. What completes
+// the last four is 0.
+func (x *integerRows) put(at, group int, row []int8) {
+	switch n := roundUp(len(row), 4); {
+	case x.words != nil:
+		inGroupOrder(x.words[at:][:n], row)
+	case x.magnitudes != nil:
+		x.starts[group] = magnitudes(x.magnitudes[2*at:][:2*n], row)
+	default:
+		to := x.bytes[at:][:n]
+		clear(to[copy(to, row):])
+		x.starts[group] = startOf(row)
 	}
 }
 

@@ -150,21 +150,6 @@ func (x *integerRows) fit(elements, groups, rows int) {
 	}
 }
 
-// put makes a row, or the group of one with that number, the elements from one on. What completes
-// the last four is 0.
-func (x *integerRows) put(at, group int, row []int8) {
-	switch n := roundUp(len(row), 4); {
-	case x.words != nil:
-		inGroupOrder(x.words[at:][:n], row)
-	case x.magnitudes != nil:
-		x.starts[group] = magnitudes(x.magnitudes[2*at:][:2*n], row)
-	default:
-		to := x.bytes[at:][:n]
-		clear(to[copy(to, row):])
-		x.starts[group] = startOf(row)
-	}
-}
-
 // startOf is −128 times the sum of a row.
 func startOf(row []int8) int32 {
 	var sum int32

@@ -173,12 +173,6 @@ func (s *packedKV) rotate(x []float32) {
 	}
 }
 
-// rawBytes is elements as memory.
-func rawBytes[T any](x []T) []byte {
-	var e T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
-}
-
 // close gives the memory back.
 func (s *packedKV) close() error {
 	m := s.memory

@@ -106,12 +106,6 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 // Products by matrices with MatrixConfig.Integers: rows of a become integers with a scale for each
 // int8Group inputs, and their products with the matrix's integers are exact sums.
 
-// int8Group inputs have one scale: a sum of that many products is below 2²⁴, so float32 holds it.
-const int8Group = 128
-
-// int8Groups is the number of scales of a row of inputs.
-func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
-
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {

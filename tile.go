@@ -90,16 +90,6 @@ func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
 	return masked
 }
 
-// clearMasked empties the outputs of rows that have seen no score above −Inf: they
-// were empty before, and a weight of 0 has met a value that may be NaN.
-func clearMasked(m, o []float32, rows, stride int) {
-	for r := range rows {
-		if m[r] == negInf {
-			clear(o[r*stride:][:stride])
-		}
-	}
-}
-
 // addFew adds a span of a cache or store, all of whose keys few rows see, with scores that are
 // products and nothing more. It is the loop of span.go for one tile, written out: few rows wait for
 // memory, and each pause between two kernels costs several times as long as it lasts, so nothing is

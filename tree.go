@@ -139,6 +139,16 @@ func (s *state) restart(rows int) {
 	s.overwrite = true
 }
 
+// clearMasked empties the outputs of rows that have seen no score above −Inf: they
+// were empty before, and a weight of 0 has met a value that may be NaN.
+func clearMasked(m, o []float32, rows, stride int) {
+	for r := range rows {
+		if m[r] == negInf {
+			clear(o[r*stride:][:stride])
+		}
+	}
+}
+
 // nodeRows is the state of a node's rows.
 type nodeRows struct {
 	state

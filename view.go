@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // View is a strided view of a caller's buffer. Element (b,h,i,x) of batch b,
@@ -178,4 +179,10 @@ func grow[T any](x []T, n int) []T {
 		return make([]T, n)
 	}
 	return x
+}
+
+// rawBytes is elements as memory.
+func rawBytes[T any](x []T) []byte {
+	var e T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
 }

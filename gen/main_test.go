@@ -87,7 +87,7 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps,
 			"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
 		"../kernel_amd64.go": {"inPlaceKeys": touchRows},
-		"../matmul_typed.go": {"int8Group": int8Group},
+		"../kernel_int8.go":  {"int8Group": int8Group},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {
