@@ -123,7 +123,7 @@ func (w *world) vanish() {
 	w.caller.dead = true
 	w.caller, w.client = p, client
 	w.mu.Unlock()
-	go old.Close()
+	w.leaving.Go(old.Close)
 }
 
 // whole reports whether all copies are there and all workers run. The lock is held.

@@ -48,6 +48,8 @@ type world struct {
 	safe     bool                 // faults leave a copy of each token
 	stats    map[string]int
 	counted  map[uint64]bool // copies that the client has counted on
+
+	leaving sync.WaitGroup // clients that vanished, whose calls end with their time
 }
 
 // weather is what a run is like: each run has some kinds of trouble, and few have all.

@@ -91,6 +91,7 @@ func (w *world) play(script func()) {
 		script()
 	}()
 	w.conduct(done)
+	w.leaving.Wait()
 }
 
 // newWorld draws what a run is like.
