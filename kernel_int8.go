@@ -16,7 +16,8 @@ const callIntegers = 1 << 20
 // of bytes.
 func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
 
-// int8Group inputs of a matrix have one scale: a sum of that many products is below 2²⁴, so float32 holds it.
+// int8Group inputs of a matrix have one scale: a sum of that many products is below 2²⁴, so float32
+// holds it.
 const int8Group = 128
 
 // int8Groups is the number of scales of a row of inputs.

@@ -220,7 +220,8 @@ func (c *trial) quantizeGroups(rows, n int) {
 func TestQuotientsRoundLikeDivisions(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		c := random(t.Name())
-		tops := []float32{127, 127 * 0x1.fffffep+0, 0x1.fc0002p6} // whose scales are 1, nearly 2, more than 1
+		// whose scales are 1, nearly 2, more than 1
+		tops := []float32{127, 127 * 0x1.fffffep+0, 0x1.fc0002p6}
 		for range 1000 {
 			tops = append(tops, float32(1+c.Float64())*float32(math.Ldexp(1, c.IntN(150)-75)))
 		}
@@ -243,8 +244,8 @@ func TestQuotientsRoundLikeDivisions(t *testing.T) {
 	})
 }
 
-// limitsOfRounding is top and the numbers whose quotients by its scale are nearest to where rounding
-// changes an integer.
+// limitsOfRounding is top and the numbers whose quotients by its scale are nearest to where
+// rounding changes an integer.
 func limitsOfRounding(x []float32, top float32) {
 	scale, i := scaleOf(top), 0
 	add := func(e float32) {

@@ -59,8 +59,8 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 			if alpha != nil {
 				factors = alpha[r:]
 			}
-			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:], v[c/panel*b.panelStride*formats[t].bytes:], factors,
-				n, oStride, pStride, &part)
+			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:],
+				v[c/panel*b.panelStride*formats[t].bytes:], factors, n, oStride, pStride, &part)
 		}
 	}
 }

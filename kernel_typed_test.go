@@ -130,7 +130,8 @@ func (c *trial) widen(typ Format, n []int) {
 	got, want := c.output((cols/panel-1)*stride + keys*panel)
 	widen(typ, got, v, stride, &b)
 	for x := 0; x < cols; x += panel {
-		widenGeneric(typ, want[x/panel*stride:], v[x/panel*b.panelStride*formats[typ].bytes:], keys, b.stride)
+		from := v[x/panel*b.panelStride*formats[typ].bytes:]
+		widenGeneric(typ, want[x/panel*stride:], from, keys, b.stride)
 	}
 }
 

@@ -70,8 +70,8 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	var last ragged
 	last.load(dst[whole:], rows, dstStride, cols-whole)
 	part.cols = panel
-	accumulateTyped(t, last[:], a, b[whole/panel*b0.panelStride*formats[t].bytes:], nil, rows, panel, aStride,
-		&part)
+	accumulateTyped(t, last[:], a, b[whole/panel*b0.panelStride*formats[t].bytes:], nil, rows, panel,
+		aStride, &part)
 	last.store(dst[whole:], rows, dstStride, cols-whole)
 }
 

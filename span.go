@@ -87,8 +87,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	if c.rows > max(inPlaceRows, p.spanRows) {
 		w.prefetchTokens(p, c, b.first)
 	}
-	full := (p.full && !w.typed || p.fullIntegers) && b.lo == 0 && b.hi == Block && c.rows > p.keys.inPlaceRows &&
-		(b.looked || c.allLo <= b.first)
+	full := (p.full && !w.typed || p.fullIntegers) && b.lo == 0 && b.hi == Block &&
+		c.rows > p.keys.inPlaceRows && (b.looked || c.allLo <= b.first)
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
 		if b.partly {

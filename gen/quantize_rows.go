@@ -20,8 +20,8 @@ import (
 // largeTop is 2⁸⁰: above it what a reciprocal lacks would be subnormal.
 const largeTop = 0x67800000
 
-// fours is what kernels that make integers of rows have in common, with 8 or 16 lanes. The scales of
-// four rows are three divisions, one after another: so they are found before the integers of the
+// fours is what kernels that make integers of rows have in common, with 8 or 16 lanes. The scales
+// of four rows are three divisions, one after another: so they are found before the integers of the
 // four rows before are made.
 type fours struct {
 	vec    func() reg.VecVirtual

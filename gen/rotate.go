@@ -9,8 +9,8 @@ import (
 )
 
 // rotating is what the kernels of the Walsh–Hadamard transform of blocks have in common, with 8 or
-// 16 lanes: passes for h = 1, 2, 4, … make a + b and a − b of elements that are h apart, and all are
-// multiplied by a factor at the end. As many passes as go within some vectors at a time stay in
+// 16 lanes: passes for h = 1, 2, 4, … make a + b and a − b of elements that are h apart, and all
+// are multiplied by a factor at the end. As many passes as go within some vectors at a time stay in
 // registers. Rows are read from x and written to dst, which may be the same.
 type rotating struct {
 	vec    func() reg.VecVirtual
