@@ -108,6 +108,9 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 		accumulateInt8Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
+	if w.words != nil && b.keys > Block {
+		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
+	}
 	part := *b
 	cols := max(4*panel, callIntegers/(rows*b.keys)/panel*panel)
 	step := max(1, callIntegers/(b.keys*min(cols, b.cols)))

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -325,3 +326,22 @@ func FuzzQuantizeGroups(f *testing.F) { fuzzKernel(f, "quantizeGroups") }
 func FuzzMagnitudes(f *testing.F)     { fuzzKernel(f, "magnitudes") }
 func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
 func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }
+
+// Kernels widen values of one block on their stack, so more are refused before anything is written.
+func TestWordsOfMoreThanABlock(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		if !integerProducts() {
+			return // the generic code has no such bound
+		}
+		const keys = Block + 4
+		b := panelLayout{keys: keys, cols: panel, stride: 4 * panel, panelStride: 4 * panel}
+		o, f := make([]float32, panel), []float32{1}
+		defer func() {
+			if recover() == nil || slices.ContainsFunc(o, func(e float32) bool { return e != 0 }) {
+				t.Errorf("%d keys are accepted", keys)
+			}
+		}()
+		accumulateInt8(o, integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
+			1, panel, keys, 1, &b)
+	})
+}
