@@ -122,8 +122,10 @@ func (c *Client) sendItems(worker string, items []item) {
 		ctx, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
 		defer cancel()
 		c.sendSteps(ctx, worker, items)
-		for _, x := range items {
+		for _, x := range items { // before a step can return, and another one waits for its copies
 			x.g.ride.land(x.a)
+		}
+		for _, x := range items {
 			if len(x.a.parts) > 0 {
 				x.g.answer(x.ctx, x.a)
 			}

@@ -94,6 +94,14 @@ func (x *crew) compare(a *stepsArgs, layer int, opt attn.Options, lens ...int) {
 	}
 }
 
+// settle waits until copies of all sequences have what they follow to take.
+func (x *crew) settle() {
+	x.Helper()
+	for _, t := range x.twins {
+		t.settle()
+	}
+}
+
 // Steps of several sequences have the bits of one machine, and cost a request a worker.
 func TestStepsSameBits(t *testing.T) {
 	for _, workers := range []int{1, 3} {
@@ -110,13 +118,14 @@ func TestStepsSameBits(t *testing.T) {
 				opt.Integers = format.keys >= attn.I8
 				x.step(0, opt, 1, 1, 1, 1, 1)
 				x.step(1, opt, 40, 0, 3, 1100, 1)
+				x.settle() // who waits for copies that follow takes a step by itself
 				take := counted(h)
 				for range 3 {
 					x.step(1, opt, 1, 1, 1, 1, 1)
 					x.step(0, opt, 1, 1, 1, 1, 1)
+					x.settle()
 				}
 				for _, t := range x.twins {
-					t.settle()
 					t.attendBoth()
 				}
 				if n := take(); n[opStep] > 6*workers {
