@@ -21,15 +21,17 @@ func (w *Worker) Drain(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		w.mu.Lock()
-		copies := w.kept.copies
+		copies, closed := w.kept.copies, w.closed
 		w.mu.Unlock()
-		if copies == 0 {
+		switch {
+		case closed: // what is not here any more was freed, and not handed on
+			return fail(attn.ErrClosed, "the worker was closed")
+		case copies == 0:
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-w.ctx.Done():
-			return fail(attn.ErrClosed, "the worker was closed with %d copies", copies)
 		case <-ctx.Done():
 			return fail(ErrUnavailable, "%d copies are still here: %v", copies, ctx.Err())
 		}
