@@ -145,10 +145,15 @@ func TestDisplaced(t *testing.T) {
 	client, err := NewClient(link, patient)
 	must(t, err)
 	defer client.Close()
-	must(t, client.Wait(t.Context(), 1))
+	b := &bench{TB: t}
+	alone := func() bool {
+		all := client.Workers()
+		return len(all) == 1 && all[0].Instance == early.instance
+	}
+	b.eventually("the earlier worker is heard of", alone)
 	time.Sleep(200 * time.Millisecond) // four announcements
-	if all := client.Workers(); len(all) != 1 || all[0].Instance != early.instance {
-		t.Errorf("the workers are %+v, want the earlier one", all)
+	if !alone() {
+		t.Errorf("the workers are %+v, want the earlier one", client.Workers())
 	}
 	select {
 	case err := <-early.Displaced():
