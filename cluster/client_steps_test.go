@@ -108,10 +108,8 @@ func TestStepsSameBits(t *testing.T) {
 		for _, format := range []formatPair{{attn.F32, 0}, {attn.I8, attn.I4}} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				t.Parallel()
-				c := quick // but nobody is asked twice only because the machine has much to do
-				c.Patience, c.Gone = 10*time.Second, 20*time.Second
-				b := newBench(t, workers, c)
-				h := b.hooked(c, workers)
+				b := newBench(t, workers, patient)
+				h := b.hooked(patient, workers)
 				x := b.crew(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
 					Format: format.keys, ValueFormat: format.values}, 4, 0, 1, 1023, 2500, 700)
 				opt := bottomRight
@@ -140,9 +138,12 @@ func TestStepsSameBits(t *testing.T) {
 func TestStepsWithKills(t *testing.T) {
 	t.Parallel()
 	c := quick
-	c.Patience, c.Gone = time.Second, 2*time.Second
+	c.Patience, c.Gone = 2*time.Second, 3*time.Second
 	b := newBench(t, 4, c)
 	x := b.crew(small, 2, 10, 1500, 2300, 0, 800, 30)
+	for _, t := range x.twins {
+		t.whole()
+	}
 	for i := range 2 {
 		name := fmt.Sprint("w", i)
 		killed := make(chan struct{})
@@ -167,10 +168,8 @@ func TestStepsWithKills(t *testing.T) {
 // Sequences of a batch fail alone, and one that waits lets the others go on.
 func TestStepsFailAlone(t *testing.T) {
 	t.Parallel()
-	c := quick
-	c.Patience = 2 * time.Second
-	b := newBench(t, 2, c)
-	h := b.hooked(c, 2)
+	b := newBench(t, 2, patient)
+	h := b.hooked(patient, 2)
 	x := b.crew(small, 2, 10, 700, 30)
 	follow := make(chan struct{})
 	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
@@ -181,9 +180,15 @@ func TestStepsFailAlone(t *testing.T) {
 	})
 	x.twins[1].step(0, 1, bottomRight) // its copy follows, but not yet
 	a := x.args(bottomRight, 1, 1, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err := b.client.Steps(ctx, 0, a.dst, a.q, a.k, a.v, a.seqs, &a.opt)
+	ended := make(chan error)
+	go func() { ended <- b.client.Steps(ctx, 0, a.dst, a.q, a.k, a.v, a.seqs, &a.opt) }()
+	b.eventually("the others go on", func() bool {
+		return x.twins[0].far.Len(0) == 11 && x.twins[2].far.Len(0) == 31
+	})
+	cancel()
+	err := <-ended
 	var steps *StepsError
 	if !errors.As(err, &steps) || steps.Errs[0] != nil || steps.Errs[2] != nil ||
 		!errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "seqs[1]: ") {
@@ -218,7 +223,7 @@ func TestStepsFailAlone(t *testing.T) {
 // Batches larger than a message go in several.
 func TestStepsInSeveralMessages(t *testing.T) {
 	t.Parallel()
-	c := quick
+	c := patient
 	c.Chunk = 2000
 	b := newBench(t, 1, c)
 	h := b.hooked(c, 1)

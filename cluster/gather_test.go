@@ -148,7 +148,7 @@ func TestStatesOfNeighboursAreOne(t *testing.T) {
 		must(t, err)
 		defer w.Close()
 		c := counting{Transport: &l}
-		client, err := NewClient(&c, quick)
+		client, err := NewClient(&c, patient)
 		must(t, err)
 		defer client.Close()
 		b := &bench{TB: t, client: client, rand: rand.New(rand.NewPCG(1, 2))}
