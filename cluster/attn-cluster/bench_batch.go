@@ -54,9 +54,11 @@ func (b *bench) measureBatch(ctx context.Context, tokens, workers int) error {
 		}
 	}
 	p50 := func(all []time.Duration) float64 { return quantile(all, 0.5).Seconds() }
-	fmt.Fprintf(b.w, "| %d | %d | %v | %.0f | %v | %.0f | %.1f |\n", tokens, workers,
-		round(quantile(one, 0.5)), 1/p50(one), round(quantile(many, 0.5)), float64(b.batch)/p50(many),
-		float64(b.batch)*p50(one)/p50(many))
+	two := func(all []time.Duration) string {
+		return fmt.Sprintf("%v, %v", round(quantile(all, 0)), round(quantile(all, 0.5)))
+	}
+	fmt.Fprintf(b.w, "| %d | %d | %s | %.0f | %s | %.0f | %.1f |\n", tokens, workers, two(one),
+		1/p50(one), two(many), float64(b.batch)/p50(many), float64(b.batch)*p50(one)/p50(many))
 	return nil
 }
 
