@@ -245,7 +245,9 @@ func (c *Client) sendSteps(ctx context.Context, worker string, items []item) {
 		}
 	}
 	var reply stepReply
-	d, err := c.call(ctx, worker, r.encode(c.id))
+	request := r.encode(c.id)
+	d, err := c.call(ctx, worker, request)
+	reuse(request)
 	if err == nil {
 		err = reply.decode(d, worker, len(r.appends), parts)
 	}
