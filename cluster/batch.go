@@ -17,24 +17,24 @@ type batch struct {
 
 // batchStep is a step in a batch. Its sequence's layer is owned, and change is shared.
 type batchStep struct {
-	*attendCall
+	attendCall
 	own    rows
 	number int // of its sequence among those of the call
-	tokens *tokens
+	tokens tokens
 	ended  bool
 }
 
 // item is what a step asks a worker.
 type item struct {
-	*batchStep
-	g *gather
-	a *answer
+	step *batchStep
+	g    *gather
+	a    *answer
 }
 
 // add takes a step, if nothing is to be waited for before its first requests: nobody else changes
 // or reads the layer, copies have what they follow to take, nothing is cut, and the tokens go with
 // the queries to where the end is.
-func (b *batch) add(number int, s *Sequence, layer int, x rows) (added bool) {
+func (b *batch) add(number int, s *Sequence, layer int, own rows) (added bool) {
 	if !s.layers[layer].tryOwn() {
 		return false
 	}
@@ -51,32 +51,33 @@ func (b *batch) add(number int, s *Sequence, layer int, x rows) (added bool) {
 			s.change.unshare()
 		}
 	}()
-	m := &batchStep{attendCall: s.callOf(layer, x.dst, x.q, &x.opt), own: x, number: number,
-		tokens: &tokens{layer: layer, k: x.k, v: x.v}}
-	if !m.ready() {
+	x := &batchStep{own: own, number: number,
+		tokens: tokens{layer: layer, k: own.k, v: own.v}}
+	x.attendCall = s.callOf(layer, own.dst, own.q, &x.own.opt)
+	if !x.ready() {
 		return false
 	}
-	m.begun = newGather(m.attendCall, 0, x.q.L)
-	m.begun.asked = time.Now()
-	b.steps = append(b.steps, m)
+	x.begun = newGather(&x.attendCall, 0, own.q.L)
+	x.begun.asked = time.Now()
+	b.steps = append(b.steps, x)
 	return true
 }
 
 // ready prepares a step, and reports whether it waits for nothing.
-func (m *batchStep) ready() bool {
-	s, t := m.Sequence, m.tokens
+func (x *batchStep) ready() bool {
+	s, t := x.Sequence, &x.tokens
 	last := s.settledEnd(t)
 	if last == nil || s.messageLength(t, 0) < t.k.L {
 		return false
 	}
 	s.mu.Lock()
-	m.keys = t.length + t.k.L
-	m.look()
+	x.keys = t.length + t.k.L
+	x.look()
 	s.mu.Unlock()
-	m.align()
+	x.align()
 	r, err := s.messageTo(last, t, 0, t.k.L)
-	m.ride = r
-	return err == nil && m.carries()
+	x.ride = r
+	return err == nil && x.carries()
 }
 
 // settledEnd is the part that some tokens go to if they are one message, nil if there is something
@@ -192,21 +193,21 @@ func (b *batch) land(ctx context.Context, items []item) {
 	b.landed <- items
 }
 
-// wait calls end for each batchStep: when it has what it wants, or when somebody has not answered as
+// wait calls end for each step: when it has what it wants, or when somebody has not answered as
 // hoped for and it is to go on alone.
-func (b *batch) wait(ctx context.Context, end func(m *batchStep, alone bool)) {
+func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
 	patience := time.NewTimer(b.client.config.Patience)
 	defer patience.Stop()
 	for left := len(b.steps); left > 0; {
 		select {
 		case items := <-b.landed:
 			for _, x := range items {
-				if x.ended || len(x.a.parts) == 0 {
+				if x.step.ended || len(x.a.parts) == 0 {
 					continue
 				}
 				if has := x.g.takeHere(); has || x.g.stuck() {
-					x.ended = true
-					end(x.batchStep, !has)
+					x.step.ended = true
+					end(x.step, !has)
 					left--
 				}
 			}
@@ -214,20 +215,20 @@ func (b *batch) wait(ctx context.Context, end func(m *batchStep, alone bool)) {
 		case <-patience.C:
 		case <-ctx.Done():
 		}
-		for _, m := range b.steps {
-			if !m.ended {
-				end(m, true)
+		for _, x := range b.steps {
+			if !x.ended {
+				end(x, true)
 			}
 		}
 		return
 	}
 }
 
-// end ends a batchStep's step.
-func (m *batchStep) end(ctx context.Context) error {
-	err := m.takeStep(ctx, m.tokens, m.attendCall)
+// end ends a step.
+func (x *batchStep) end(ctx context.Context) error {
+	err := x.takeStep(ctx, &x.tokens, &x.attendCall)
 	if err == nil {
-		m.own.done()
+		x.own.done()
 	}
 	return err
 }

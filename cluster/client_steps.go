@@ -41,19 +41,20 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 		x := rowsOf(from, from+lens[i], dst, q, k, v, *opt)
 		from += lens[i]
 		if errs[i] = s.check(layer); errs[i] == nil && !b.add(i, s, layer, x) {
-			alone.Go(func() { errs[i] = s.stepRows(ctx, layer, x) })
+			own := x // which only a step that goes alone shares
+			alone.Go(func() { errs[i] = s.stepRows(ctx, layer, own) })
 		}
 	}
 	b.send(ctx)
-	b.wait(ctx, func(m *batchStep, goes bool) {
-		if !goes {
-			errs[m.number] = m.end(ctx)
+	b.wait(ctx, func(x *batchStep, goesOn bool) {
+		if !goesOn {
+			errs[x.number] = x.end(ctx)
 			return
 		}
 		alone.Go(func() {
-			ctx, end := m.begin(ctx)
+			ctx, end := x.begin(ctx)
 			defer end()
-			errs[m.number] = m.end(ctx)
+			errs[x.number] = x.end(ctx)
 		})
 	})
 	b.sendRest()
@@ -134,8 +135,9 @@ func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	if err := seqs[0].checkTokens(k, v); err != nil {
 		return nil, err
 	}
-	all := seqs[0].callOf(0, *dst, *q, opt)
-	all.opt.QueryLens = nil
+	of := *opt
+	of.QueryLens = nil
+	all := seqs[0].callOf(0, *dst, *q, &of)
 	return lens, all.check()
 }
 

@@ -226,8 +226,9 @@ func TestStepsAreDivided(t *testing.T) {
 	h := b.hooked(c, 2)
 	x := b.crew(small, 2, slices.Repeat([]int{10}, 16)...)
 	asked := make(chan [2]int, 100)
-	h.set(func(_ context.Context, _ uint8, request []byte, call func() ([]byte, error)) ([]byte, error) {
-		if op, _, d := decodeRequest(request); op == opStep {
+	h.set(func(_ context.Context, op uint8, request []byte,
+		call func() ([]byte, error)) ([]byte, error) {
+		if _, _, d := decodeRequest(request); op == opStep {
 			var r stepRequest
 			must(t, r.decode(d))
 			asked <- [2]int{len(r.appends), len(r.attends)}

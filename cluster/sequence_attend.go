@@ -74,7 +74,11 @@ type callPart struct {
 // newCall validates the arguments of a call, which sees some more tokens than there are.
 func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, opt *attn.Options,
 	more int) (*attendCall, error) {
-	c := s.callOf(layer, dst, q, opt)
+	if opt == nil {
+		opt = new(attn.Options)
+	}
+	own, c := *opt, new(attendCall) // what is changed is not the caller's
+	*c = s.callOf(layer, dst, q, &own)
 	if err := s.lockSettled(ctx, layer); err != nil {
 		return nil, s.orReleased(err)
 	}
@@ -93,12 +97,8 @@ func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, o
 }
 
 // callOf is a call before anything of it is validated.
-func (s *Sequence) callOf(layer int, dst, q attn.Tensor, opt *attn.Options) *attendCall {
-	if opt == nil {
-		opt = new(attn.Options)
-	}
-	own := *opt // what is changed is not the caller's
-	return &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: &own,
+func (s *Sequence) callOf(layer int, dst, q attn.Tensor, opt *attn.Options) attendCall {
+	return attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt,
 		offset: opt.Offset, window: clampWindow(opt.Window)}
 }
 

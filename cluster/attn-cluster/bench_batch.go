@@ -15,8 +15,8 @@ import (
 
 // batchHeader is that of rows of measureBatch.
 func batchHeader(w io.Writer, batch int) {
-	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | times one | "+
-		"attention of %d | at most |\n|%s\n", batch, batch, strings.Repeat("---:|", 9))
+	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | "+
+		"times one | attention of %d | at most |\n|%s\n", batch, batch, strings.Repeat("---:|", 9))
 }
 
 // measureBatch prints a row: steps of one sequence, and of a batch, in turns.
