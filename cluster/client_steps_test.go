@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -218,6 +219,82 @@ func TestStepsFailAlone(t *testing.T) {
 		t.Errorf("the error is %v with %d tokens, want ErrClosed of the last and 13 of the first", err,
 			x.twins[0].far.Len(0))
 	}
+}
+
+// Copies are asked for all sequences of a batch together, so that all workers have as much to do,
+// and the others get their tokens with the same requests.
+func TestStepsAreDivided(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Gone = 10*time.Second, 20*time.Second
+	b := newBench(t, 2, c)
+	h := b.hooked(c, 2)
+	x := b.crew(small, 2, slices.Repeat([]int{10}, 16)...)
+	asked := make(chan [2]int, 100)
+	h.set(func(_ context.Context, op uint8, request []byte,
+		call func() ([]byte, error)) ([]byte, error) {
+		if _, _, d := decodeRequest(request); op == opStep {
+			var r stepRequest
+			must(t, r.decode(d))
+			asked <- [2]int{len(r.appends), len(r.attends)}
+		}
+		return call()
+	})
+	x.step(0, bottomRight, slices.Repeat([]int{1}, 16)...)
+	for range 2 {
+		if got := <-asked; got != [2]int{16, 8} {
+			t.Errorf("a worker of two is asked for %d appends and %d attentions of 16", got[0], got[1])
+		}
+	}
+}
+
+// Tokens for copies on a worker that a batch asks nothing of are one request, after the steps.
+func TestStepsFollowTogether(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Copies, c.Patience, c.Gone = 3, 10*time.Second, 20*time.Second
+	b := newBench(t, 3, c)
+	h := b.hooked(c, 3)
+	x := b.crew(small, 2, 10, 20)
+	take := counted(h)
+	for range 3 {
+		x.step(0, bottomRight, 1, 1)
+		x.settle()
+	}
+	if n := take(); n[opStep] != 9 || n[opAppend] > 0 {
+		t.Errorf("requests of 3 steps of 2 sequences with 3 copies each are %v, want 9 steps", n)
+	}
+}
+
+// Who does not answer a batch is not waited for longer than for a step: other copies are asked, and
+// steps that have nothing to do with it have ended.
+func TestStepsWhereOneHangs(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Gone = 500*time.Millisecond, 20*time.Second
+	b := newBench(t, 2, c)
+	h := b.hooked(c, 2)
+	x := b.crew(small, 2, 10, 1500, 20, 30)
+	var once sync.Once
+	h.set(func(ctx context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		lost := false
+		if op == opStep {
+			once.Do(func() { lost = true })
+		}
+		if lost {
+			return hang(ctx)
+		}
+		return call()
+	})
+	begin := time.Now()
+	a := x.args(bottomRight, 1, 1, 1, 1)
+	must(t, a.run(b.client, 0))
+	if took := time.Since(begin); took < c.Patience {
+		t.Errorf("a batch one of whose requests was lost took %v", took)
+	}
+	h.set(nil)
+	x.compare(a, 0, bottomRight, 1, 1, 1, 1)
+	x.step(0, bottomRight, 1, 1, 1, 1)
 }
 
 // Batches larger than a message go in several.
