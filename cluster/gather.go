@@ -269,7 +269,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		switch {
 		case !alive && p.refusal != nil:
 			return p.refusal
-		case !alive:
+		case !alive && !g.call.recall(g.call.snapshot[i].part):
 			return g.call.lostError(g.call.snapshot[i].part, p.cause)
 		}
 		again = append(again, i)
