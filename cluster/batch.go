@@ -207,7 +207,7 @@ func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
 				}
 				if has := x.g.takeHere(); has || x.g.stuck() {
 					x.step.ended = true
-					end(x.step, !has)
+					end(x.step, !has || !x.step.tryFollow(x.step.ride, false))
 					left--
 				}
 			}

@@ -388,28 +388,10 @@ func wake(kick chan<- struct{}) {
 	}
 }
 
-// rely gives up some copies, and counts no more on some that are late, if others are of use, and
-// reports whether one is. Layers are appended to at the same time, and none may give up the copies
-// that another one relies on, nor one whose worker answers for one whose worker does not.
-func (c *Client) rely(on, giveUp, late []*partCopy) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	best := c.bestOf(on)
-	if best == healths || !best.answers() && best > min(c.bestOf(giveUp), c.bestOf(late)) {
-		return false
-	}
-	for _, x := range on {
-		x.full = false
-	}
-	for _, x := range giveUp {
-		x.lost = true
-		wake(c.kick)
-	}
-	for _, x := range late {
-		x.behind, x.late = true, c.now().Add(requestPatience*c.config.Patience)
-		wake(c.kick)
-	}
-	return true
+// setBack counts no more on a copy that is late: it is a reserve. The lock is held.
+func (c *Client) setBack(x *partCopy) {
+	x.behind, x.late = true, c.now().Add(requestPatience*c.config.Patience)
+	wake(c.kick)
 }
 
 // bestOf is the health of the best worker that has one of some copies, healths if none is of use.

@@ -17,6 +17,8 @@ type ride struct {
 	known  []outcome // of copies
 	flying int       // requests with the tokens whose outcome is not known
 	landed func()    // to be called when none is flying any more
+
+	followed chan struct{} // of a step's: closed when copies follow no more
 }
 
 func newRide(p *sequencePart, r appendRequest) *ride { return &ride{part: p, request: r} }
@@ -39,12 +41,12 @@ func (r *ride) to(copy uint64) appendRequest {
 	return x
 }
 
-// encode is the message for any copy, as a request of its own.
-func (r *ride) encode(client clientID) func(copy uint64) []byte {
-	return func(copy uint64) []byte {
+// message is the message for all copies, as a request of its own.
+func (r *ride) message(client clientID) message {
+	return message{r.part, func(copy uint64) []byte {
 		x := r.to(copy)
 		return x.encode(client)
-	}
+	}, r.length(), r}
 }
 
 // outcomes is what is known of copies.
@@ -75,6 +77,35 @@ func (s *Sequence) missing(r *ride) []*partCopy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(good, func(x *partCopy) bool { return r.outcome(x).took() })
+}
+
+// taken notes that a copy has taken the message.
+func (r *ride) taken(x *partCopy) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.outcome(x) = outcome{copy: x, final: true}
+}
+
+// holders are the copies that have taken the message.
+func (r *ride) holders() (all []*partCopy) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.known {
+		if o.took() {
+			all = append(all, o.copy)
+		}
+	}
+	return all
+}
+
+// isIn reports whether a copy has taken the message, as far as is known.
+func (r *ride) isIn(x *partCopy) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outcome(x).took()
 }
 
 // took reports whether a copy has taken a request.

@@ -45,10 +45,10 @@ type Sequence struct {
 	mu       sync.Mutex
 	released bool
 	lengths  []int
-	taken    []int           // as lengths, with what an append that is running has brought to copies
-	follows  []chan struct{} // of layers whose last step copies follow; closed when they have
-	broken   bool            // an append failed, or copies were recalled: they may have other lengths
-	cuts     int             // that have begun and ended: of copies' epochs, while it is odd
+	taken    []int   // as lengths, with what an append that is running has brought to copies
+	follows  []*ride // of layers whose last step copies follow
+	broken   bool    // an append failed, or copies were recalled: they may have other lengths
+	cuts     int     // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
 	pause    context.Context // if not nil, appends begin when it ends: a copy is catching up
 }
@@ -85,7 +85,7 @@ func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	}
 	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment, shape: h,
 		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
-		follows: make([]chan struct{}, s.Layers),
+		follows: make([]*ride, s.Layers),
 		change:  newGate(), mended: newGate(), grow: newGate()}
 	for range s.Layers {
 		x.layers = append(x.layers, newGate())

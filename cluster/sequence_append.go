@@ -118,17 +118,14 @@ func (s *Sequence) appendSome(ctx context.Context, t *tokens) (*sequencePart, er
 	if p, err := s.appendUntil(ctx, t, t.k.L); err != nil {
 		return p, err
 	}
-	s.appended(t, nil)
+	s.appended(t)
 	return nil, nil
 }
 
-// appended counts tokens that copies have, or that they follow to take if there is a ride.
-func (s *Sequence) appended(t *tokens, r *ride) {
+// appended counts tokens that copies have, or that they follow to take.
+func (s *Sequence) appended(t *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r != nil {
-		s.follows[t.layer] = make(chan struct{})
-	}
 	s.lengths[t.layer] = t.length + t.k.L
 	s.taken[t.layer] = s.lengths[t.layer]
 }
@@ -142,7 +139,7 @@ func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequen
 		if r, err = s.message(ctx, t, at); err != nil {
 			return nil, err
 		}
-		if err = s.toAll(ctx, r.part, r.encode(s.client.id), r.length()); err != nil {
+		if err = s.toAll(ctx, r.message(s.client.id)); err != nil {
 			return r.part, err
 		}
 		at += int(r.request.tokens())
@@ -293,28 +290,38 @@ type outcome struct {
 	final bool // it is not tried again
 }
 
+// message is what all copies of a part are to take.
+type message struct {
+	part    *sequencePart
+	request func(copy uint64) []byte
+	length  int   // that copies answer with at least which take it, if not 0
+	ride    *ride // whose tokens it is, nil if there are none
+}
+
 // toAll sends each copy of a part its request, until the copy has taken it or is not counted on any
-// more. The copies that take it answer with a length if one is given. It is an error if none takes
-// it, and then all stay.
-func (s *Sequence) toAll(ctx context.Context, p *sequencePart, request func(copy uint64) []byte,
-	length int) error {
-	return s.toRest(ctx, p, request, length, map[*partCopy]outcome{})
+// more. It is an error if none takes it, and then all stay.
+func (s *Sequence) toAll(ctx context.Context, m message) error {
+	return s.toRest(ctx, m, map[*partCopy]outcome{})
 }
 
 // toRest is toAll where some copies have taken their request.
-func (s *Sequence) toRest(ctx context.Context, p *sequencePart, request func(copy uint64) []byte,
-	length int, state map[*partCopy]outcome) error {
-	for {
-		copies := s.good(p)
-		if len(copies) == 0 && s.recall(p) {
+func (s *Sequence) toRest(ctx context.Context, m message, state map[*partCopy]outcome) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		copies := s.good(m.part)
+		if len(copies) == 0 && s.recall(m.part) {
 			continue
 		}
 		if len(copies) == 0 {
-			return s.lostError(p, fail(errUnknown, "no copy is left"))
+			return s.lostError(m.part, fail(errUnknown, "no copy is left"))
 		}
-		s.sendAll(ctx, copies, request, length, state)
-		again, err := s.conclude(p, copies, state)
-		if !again || ctx.Err() != nil {
+		s.sendAll(ctx, copies, m, state)
+		again, err := s.conclude(m, copies, state)
+		if !again {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
 			return err
 		}
 		clear(state)
@@ -323,8 +330,8 @@ func (s *Sequence) toRest(ctx context.Context, p *sequencePart, request func(cop
 
 // sendAll sends a request to those of some copies that have no final outcome yet, and notes their
 // outcomes for as long as it makes sense to wait.
-func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
-	request func(copy uint64) []byte, length int, state map[*partCopy]outcome) {
+func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, m message,
+	state map[*partCopy]outcome) {
 	c := s.client
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -343,7 +350,7 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
 	}
 	for _, x := range copies {
 		if count(state[x]); !state[x].final {
-			go c.insist(calls, x, request(x.id), length, outcomes)
+			go c.insist(calls, x, m.request(x.id), m.length, outcomes)
 		}
 	}
 	var patience <-chan time.Time
@@ -354,7 +361,9 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy,
 		select {
 		case o := <-outcomes:
 			state[o.copy] = o
-			count(o)
+			if count(o); o.took() {
+				m.ride.taken(o.copy)
+			}
 		case <-patience:
 			return
 		case <-ctx.Done():
@@ -388,16 +397,16 @@ func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) boo
 }
 
 // conclude gives up the copies that have refused a request that others took. Those that have not
-// answered become the reserve. If those that took it are of no use any more, or the reserve has to
-// be asked, the request is to be sent again.
-func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
+// answered become the reserve. If those that took it are of no use any more, or lack what others
+// have, or the reserve has to be asked, the request is to be sent again.
+func (s *Sequence) conclude(m message, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
-	c := s.client
+	c, p := s.client, m.part
 	var took, others, refused, late []*partCopy
 	lost, full := 0, false
 	for _, x := range copies {
 		o := state[x]
-		if o.final && o.err == nil {
+		if o.took() {
 			took = append(took, x)
 			continue
 		}
@@ -421,13 +430,14 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		}
 	}
 	switch {
-	case c.rely(took, refused, late):
+	case s.rely(m, took, refused, late):
 		if len(others) > 0 {
 			s.sweep(p)
 		}
 		return false, nil
 	case len(took) > 0:
-		return true, fail(ErrUnavailable, "the copies that took a request are gone: %v", err)
+		return true, fail(ErrUnavailable, "the copies that took a request are gone, or lack "+
+			"what others have: %v", err)
 	case lost == len(copies) && s.recall(p):
 		return true, fail(ErrUnavailable, "a copy that was late has to be asked: %v", err)
 	case lost == len(copies):
@@ -439,6 +449,34 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}
 	return false, err
+}
+
+// rely gives up some copies, and counts no more on some that are late, if others are of use that
+// took a message, and reports whether one is. Layers are appended to at the same time, and none may
+// give up the copies that another one relies on, nor one whose worker answers for one whose worker
+// does not.
+func (s *Sequence) rely(m message, on, giveUp, late []*partCopy) bool {
+	c := s.client
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best := c.bestOf(on)
+	if best == healths || !best.answers() && best > min(c.bestOf(giveUp), c.bestOf(late)) ||
+		!s.standIn(m.ride, on, giveUp) || !s.standIn(m.ride, on, late) {
+		return false
+	}
+	for _, x := range on {
+		x.full = false
+	}
+	for _, x := range giveUp {
+		x.lost = true
+		wake(c.kick)
+	}
+	for _, x := range late {
+		c.setBack(x)
+	}
+	return true
 }
 
 // insist sends a request to a copy until the worker says yes or no.

@@ -47,6 +47,9 @@ func (c *attendCall) run(ctx context.Context) error {
 		defer state.Close()
 		done = append(done, state)
 	}
+	if err := c.beginFollow(ctx); err != nil {
+		return err
+	}
 	return c.finish(done)
 }
 

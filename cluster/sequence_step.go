@@ -10,9 +10,9 @@ import (
 // Step is Append of k and v and then Attend of q, in one round trip: the tokens travel with the
 // queries, and the worker that holds the end of the sequence appends them before it attends.
 //
-// Step returns when one copy of the end has the tokens. The others follow: those of workers that
-// are asked for something in any case with the same request, those of the rest after it. Until all
-// have them, or are given up and made again, the client keeps the tokens and sends them again, and
+// Step returns when one copy of the end has the tokens, and also those of other layers' steps that
+// not all copies have yet. The others follow: those of workers that are asked for something in any
+// case with the same request, those of the rest after it. Until all have them, or are given up and made again, the client keeps the tokens and sends them again, and
 // the next call that changes or reads the layer waits. So no call is answered by a copy without
 // them, and what is lost if a worker dies in between is what would be lost after an Append. Workers
 // keep nothing of a client that dies in between, whatever they have taken.
@@ -79,9 +79,10 @@ func (s *Sequence) stepSome(ctx context.Context, t *tokens, c *attendCall) (r *r
 		}
 	}
 	if err = c.run(ctx); err != nil {
+		s.endFollow(c.ride)
 		return nil, s.full(c.ride, err), err
 	}
-	s.appended(t, c.ride)
+	s.appended(t)
 	return c.ride, nil, nil
 }
 

@@ -87,10 +87,10 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	p.doubts = false
 	r := truncateRequest{epoch: p.epoch, lengths: s.lengthsIn(p, lengths)}
 	s.mu.Unlock()
-	err := s.toAll(ctx, p, func(copy uint64) []byte {
+	err := s.toAll(ctx, message{part: p, request: func(copy uint64) []byte {
 		r.copy = copy
 		return r.encode(s.client.id)
-	}, 0)
+	}})
 	if err != nil {
 		s.mu.Lock()
 		p.doubts = p.doubts || doubts

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -500,5 +501,108 @@ func TestFoundLateCopyLeaves(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 		w.kill(second)
+	})
+}
+
+// fill lets layers of a sequence begin a page with the next token, and workers of its copies have
+// one page left, until empty is called.
+func (w *world) fill(s *simSequence, nodes ...*node) (empty func()) {
+	must(w, s.append(w.soon(), s.all(), 2*attn.Block-100))
+	config := s.far.shape.storeConfig()
+	x := sameRow(1, attn.Block, config.HeadDim)
+	var undo []func()
+	for _, n := range nodes {
+		a := &n.worker.arena
+		a.mu.Lock()
+		a.limit = a.used
+		a.mu.Unlock()
+		last := func() {}
+		for r, err := a.newRun(config, 1); err == nil; r, err = a.newRun(config, 1) {
+			must(w, r.Append(x, x))
+			undo = append(undo, last)
+			last = func() { a.free(r) }
+		}
+		last()
+	}
+	return func() {
+		for _, free := range undo {
+			free()
+		}
+	}
+}
+
+// brings reports whether a parcel brings tokens of a layer to a node.
+func brings(x *parcel, n *node, layer int) bool {
+	what := describe(x)
+	return x.kind == "request" && x.worker == n.name && strings.Contains(what, "append") &&
+		strings.Contains(what, fmt.Sprintf("layer %d at", layer))
+}
+
+// A copy that alone has what a step has brought to a layer is not given up for one that has what
+// comes to another layer, and no room for the step's.
+func TestFoundOneCopyHasAStep(t *testing.T) {
+	for what, more := range map[string]func(w *world, s *simSequence) error{
+		"a step":    func(w *world, s *simSequence) error { return s.step(w.soon(), 1, 1) },
+		"an append": func(w *world, s *simSequence) error { return s.append(w.soon(), []int{1}, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 3, simQuick, func(w *world, s *simSequence) {
+				full, ample := s.holders()[0], s.holders()[1]
+				defer w.fill(s, full)()
+				w.lose(func(x *parcel) bool { return brings(x, full, 0) || brings(x, ample, 1) })
+				done := make(chan error)
+				go func() { done <- s.step(w.soon(), 0, 1) }()
+				time.Sleep(simQuick.Patience / 2)
+				go func() { done <- more(w, s) }()
+				time.Sleep(simQuick.Patience)
+				w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
+				time.Sleep(2 * simQuick.Patience)
+				w.lose(nil)
+				must(t, <-done)
+				must(t, <-done)
+			})
+		})
+	}
+}
+
+// Of steps of two layers one copy has both, before both have returned: where none has room for both,
+// another one is made.
+func TestFoundStepsOfOneCopyEach(t *testing.T) {
+	finding(t, 3, simQuick, func(w *world, s *simSequence) {
+		first, second := s.holders()[0], s.holders()[1]
+		defer w.fill(s, first, second)()
+		w.lose(func(x *parcel) bool { return brings(x, first, 0) || brings(x, second, 1) })
+		must(t, s.step(w.soon(), 0, 1)) // the second has it
+		done := make(chan error)
+		go func() { done <- s.step(w.soon(), 1, 1) }()
+		time.Sleep(simQuick.Patience / 2)
+		select {
+		case err := <-done:
+			t.Errorf("the step of layer 1 ends with %v, where no copy has both layers'", err)
+		default:
+		}
+		time.Sleep(2 * simQuick.Patience)
+		w.lose(nil)
+		must(t, <-done)
+	})
+}
+
+// A copy that has no room for what a step has brought to another one is counted on no more, also
+// where that one is away for a moment.
+func TestFoundNoRoomToFollow(t *testing.T) {
+	finding(t, 3, simQuick, func(w *world, s *simSequence) {
+		full, ample := s.holders()[0], s.holders()[1]
+		defer w.fill(s, full)()
+		w.lose(func(x *parcel) bool { return brings(x, full, 0) || brings(x, ample, 1) })
+		must(t, s.step(w.soon(), 0, 1)) // the ample one has it
+		ample.process.away = time.Now().Add(700 * time.Millisecond)
+		_, _ = w.client.status(context.Background(), ample.name) // it is seen that nobody listens
+		done := make(chan error)
+		go func() { done <- s.append(w.soon(), []int{1}, 1) }()
+		time.Sleep(simQuick.Patience / 2)
+		w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
+		time.Sleep(5 * simQuick.Patience)
+		w.lose(nil)
+		must(t, <-done)
 	})
 }
