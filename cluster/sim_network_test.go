@@ -255,31 +255,43 @@ func (w *world) conduct(done <-chan struct{}) {
 // count notes the copies that the client counts on. Those that it had before there were enough
 // others it has given up with reason.
 func (w *world) count() {
-	if w.client == nil {
+	c := w.current()
+	if c == nil {
 		return
 	}
-	w.client.mu.Lock()
-	defer w.client.mu.Unlock()
-	for s := range w.client.sequences {
-		for _, p := range s.parts {
-			key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
-			before, good := w.counted[key], 0
-			for _, x := range p.copies {
+	for _, s := range c.all() {
+		for _, p := range s.all() {
+			key, now := simPart{c.id, s.id, p.index}, map[uint64]time.Time{}
+			before := w.counts(key)
+			for _, x := range s.copiesOf([]*sequencePart{p}) {
 				if now[x.id] = before[x.id]; before[x.id].IsZero() {
 					now[x.id] = time.Now()
 				}
-				if x.counts() {
-					good++
-				}
 			}
-			if good < w.client.config.Copies {
+			if len(s.good(p)) < c.config.Copies {
 				for id, since := range before {
 					now[id] = since
 				}
 			}
+			w.mu.Lock()
 			w.counted[key] = now
+			w.mu.Unlock()
 		}
 	}
+}
+
+// counts are the copies of a part that are counted on, since when.
+func (w *world) counts(p simPart) map[uint64]time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counted[p]
+}
+
+// current is the client that there is now, nil if there is none yet.
+func (w *world) current() *Client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.client
 }
 
 // post draws what becomes of what was sent.

@@ -110,7 +110,7 @@ func (u *simSequence) fresh() {
 		u.near = append(u.near, u.store.NewSequence())
 	}
 	var err error
-	if u.far, err = u.client.NewSequence(u.config); err != nil {
+	if u.far, err = u.current().NewSequence(u.config); err != nil {
 		u.Errorf("NewSequence: %v", err)
 	}
 }
@@ -472,7 +472,7 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 type simPrefix struct{ keep, add int }
 
 // closed reports whether the client has vanished, and with it what the sequence had.
-func (u *simSequence) closed() bool { return u.far.client != u.client }
+func (u *simSequence) closed() bool { return u.far.client != u.current() }
 
 // release gives the sequence back, and begins another one.
 func (u *simSequence) release() {
@@ -497,7 +497,7 @@ func (u *simUser) documentedSince(from *Sequence, what string, err error, then t
 				kind = name
 			}
 		}
-		if errors.Is(err, attn.ErrClosed) && from.client != u.client {
+		if errors.Is(err, attn.ErrClosed) && from.client != u.current() {
 			kind = "closed"
 		}
 	}
@@ -556,7 +556,7 @@ func (u *simUser) holder(s *Sequence, index int, then time.Time) string {
 			continue
 		}
 		for _, p := range n.worker.copiesOf(s.client.id) {
-			counted, ok := u.counted[simPart{s.client.id, s.id, index}][p.copy]
+			counted, ok := u.counts(simPart{s.client.id, s.id, index})[p.copy]
 			if p.sequence != s.id || int(p.part) != index || p.epoch != epoch || !ok ||
 				counted.After(then) {
 				continue

@@ -139,10 +139,12 @@ func odd(r *rand.Rand, d time.Duration) time.Duration {
 
 // connect starts the client, and waits for all workers.
 func (w *world) connect(c ClientConfig) {
-	w.caller = &process{world: w, name: "client"}
-	client, err := newClient(w.caller, c, w.caller.now)
+	caller := &process{world: w, name: "client"}
+	client, err := newClient(caller, c, caller.now)
 	must(w, err)
-	w.client = client
+	w.mu.Lock()
+	w.caller, w.client = caller, client
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	must(w, client.Wait(ctx, len(w.nodes)))
