@@ -77,6 +77,9 @@ func (w *world) fault() {
 	if healed || !running && kind > 3 {
 		return
 	}
+	if w.tight && kind > 1 {
+		kind = 12 + kind%5
+	}
 	now := time.Now()
 	if w.safe && (kind == 2 || kind == 3) {
 		long /= 3 // or else leases end

@@ -46,6 +46,7 @@ type world struct {
 	drop     func(x *parcel) bool // if not nil, says which parcels are lost
 	calm     bool                 // nothing fails
 	safe     bool                 // faults leave a copy of each token
+	tight    bool                 // and so does that a worker is full, as others only hang
 	stats    map[string]int
 	counted  map[simPart]map[uint64]time.Time // copies that are counted on, since when
 

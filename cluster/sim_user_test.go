@@ -122,7 +122,11 @@ func (u *simSequence) act() {
 	case x < 15:
 		u.afterLoss(u.append(until, u.all(), u.count()))
 	case x < 35:
-		u.afterLoss(u.step(until, u.layer(), 1+u.rand.IntN(3)))
+		layers := []int{u.layer()}
+		if u.tight {
+			layers = u.all()
+		}
+		u.afterLoss(u.stepLayers(until, layers, 1+u.rand.IntN(3)))
 	case x < 48:
 		u.afterLoss(u.append(until, []int{u.layer()}, u.count()))
 	case x < 78:
@@ -213,23 +217,30 @@ func (u *simSequence) attend(until time.Time, layer, rows int) (err error) {
 
 // step adds some tokens to a layer, and compares what they see.
 func (u *simSequence) step(until time.Time, layer, n int) error {
-	before := u.near[layer].Len()
-	all := u.tokens([]int{layer}, n)
-	if len(all) == 0 {
-		return nil
+	return u.stepLayers(until, []int{layer}, n)
+}
+
+// stepLayers is step for layers at the same time.
+func (u *simSequence) stepLayers(until time.Time, layers []int, n int) error {
+	all := u.tokens(layers, n)
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, t := range all {
+		must(u, u.near[t.layer].Append(t.k, t.v))
+		x := u.compare("Step", t.layer, n)
+		wg.Go(u.later(until, func(ctx context.Context) {
+			errs[i] = u.far.Step(ctx, t.layer, x.got, x.q, t.k, t.v, &x.opt)
+			x.check(errs[i])
+		}))
 	}
-	must(u, u.near[layer].Append(all[0].k, all[0].v))
-	x := u.compare("Step", layer, n)
-	var err error
-	u.later(until, func(ctx context.Context) {
-		err = u.far.Step(ctx, layer, x.got, x.q, all[0].k, all[0].v, &x.opt)
-	})()
-	x.check(err)
-	if err != nil {
-		must(u, u.near[layer].Truncate(before))
+	wg.Wait()
+	for i, t := range all {
+		if errs[i] != nil {
+			must(u, u.near[t.layer].Truncate(u.near[t.layer].Len()-n))
+		}
+		u.sameLength(t.layer, errs[i])
 	}
-	u.sameLength(layer, err)
-	return err
+	return errors.Join(errs...)
 }
 
 func (u *simSequence) sameLength(layer int, err error) {
