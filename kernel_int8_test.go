@@ -20,7 +20,7 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
-	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 16, 128, 128, 16}},
+	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
 		func(c *trial, n []int) { c.quantizeRotated(n[0], n[1]) }},
 	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
 		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
@@ -181,7 +181,7 @@ func (c *trial) quantizeRows(rows, n int) {
 // quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes nothing
 // of those that follow the four at which it stops.
 func (c *trial) quantizeRotated(rows, n int) {
-	c.anyIntegers()
+	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
 	x := c.specialRows(rows, n, xStride)
 	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
