@@ -178,8 +178,8 @@ func (c *trial) quantizeRows(rows, n int) {
 	}
 }
 
-// quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes nothing
-// of those that follow the four at which it stops.
+// quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes
+// nothing of those that follow the four at which it stops.
 func (c *trial) quantizeRotated(rows, n int) {
 	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)

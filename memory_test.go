@@ -189,7 +189,8 @@ func memoryInUse() int64 {
 	}
 }
 
-// awaitCleanups returns when the cleanups have run that are due: they do in goroutines of their own.
+// awaitCleanups returns when the cleanups have run that are due: they do in goroutines of their
+// own.
 func awaitCleanups() {
 	x := []metrics.Sample{{Name: "/gc/cleanups/executed:cleanups"},
 		{Name: "/gc/cleanups/queued:cleanups"}}

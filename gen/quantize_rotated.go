@@ -24,9 +24,10 @@ type rotatedRows struct {
 }
 
 // quantizeRotatedKernel rotates rows of rotatedElements and makes integers of them, four at a time
-// of a multiple of four: quantize_rows.go says how. It finds their scales and, unless starts is nil,
-// −128 times their sums. It stops at four of which a scale needs more care. Rotated rows wait in
-// memory until the scales of the next four are on their way, so that nothing waits for divisions.
+// of a multiple of four: quantize_rows.go says how. It finds their scales and, unless starts is
+// nil, −128 times their sums. It stops at four of which a scale needs more care. Rotated rows wait
+// in memory until the scales of the next four are on their way, so that nothing waits for
+// divisions.
 func quantizeRotatedKernel() {
 	k := rotatedRows{fours: *newFours(true), passes: passesWithin16()}
 	k.free = append([]reg.VecPhysical{reg.Z13, reg.Z14}, zmm[:avx512Lanes]...)
@@ -147,9 +148,9 @@ func (k *rotatedRows) take() reg.VecPhysical {
 
 func (k *rotatedRows) give(v ...reg.VecPhysical) { k.free = append(k.free, v...) }
 
-// rotate rotates the next four rows, and requests later ones. It leaves them where rows wait, and returns the
-// largest magnitudes of each. All of them go through a pass before the next one begins, because
-// each pass waits for the one before.
+// rotate rotates the next four rows, and requests later ones. It leaves them where rows wait, and
+// returns the largest magnitudes of each. All of them go through a pass before the next one begins,
+// because each pass waits for the one before.
 func (k *rotatedRows) rotate(x, stride reg.GPVirtual) (tops [4]Op) {
 	const vectors = rotatedElements / avx512Lanes
 	var v [4 * vectors]reg.VecPhysical
