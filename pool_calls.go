@@ -224,27 +224,19 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 	return s.addPooled(p, j)
 }
 
-// addPooled is add by the workers of a pool, which take the chunks of a segment, one segment after
-// the other.
-func (s *State) addPooled(pool *Pool, j *job) error {
+// addPooled is add by the workers of a pool.
+func (s *State) addPooled(pool *Pool, j *job) (err error) {
 	p := &j.plan
-	if err := s.prepareAdd(p); err != nil {
-		return err
-	}
 	if p.lk > 0 && !p.q.empty() {
-		j.cost = p.cost(&tuned) / float64((p.lk+Segment-1)/Segment) // of a segment, about
-		workers := pool.workersFor(j.cost)
-		p.decide(&tuned, workers)
-		for lo := 0; lo < p.lk; {
-			node, hi := s.openSegment(p, lo)
-			j.update = stateUpdate{s, node, lo, hi}
-			j.kind, j.units, j.workers = updateWork, p.chunks, workers
-			j.next.Store(0)
-			pool.run(j)
-			s.closeSegment(hi)
-			lo = hi
+		if j.update, err = s.beginAdd(p); err != nil {
+			return err
 		}
+		cost := p.cost(&tuned)
+		workers := pool.workersFor(cost)
+		p.decide(&tuned, workers)
+		pool.runUnits(j, updateWork, workers, cost, p.chunks)
+		s.endAdd(p)
 	}
-	s.finishAdd(p)
+	s.countAdd(p)
 	return nil
 }

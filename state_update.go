@@ -47,45 +47,57 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 
 // add adds the keys of a validated call.
 func (s *State) add(p *plan) error {
-	if err := s.prepareAdd(p); err != nil {
-		return err
-	}
 	if p.lk > 0 && !p.q.empty() {
+		u, err := s.beginAdd(p)
+		if err != nil {
+			return err
+		}
 		p.decide(&tuned, 1)
 		w := scratches.Get().(*scratch)
 		w.fit(p)
-		for lo := 0; lo < p.lk; {
-			node, hi := s.openSegment(p, lo)
-			for i := range p.chunks {
-				s.updateNode(w, p, node, i, lo, hi)
-			}
-			s.closeSegment(hi)
-			lo = hi
+		for i := range p.chunks {
+			u.unit(w, p, i)
 		}
 		scratches.Put(w)
+		s.endAdd(p)
 	}
-	s.finishAdd(p)
+	s.countAdd(p)
 	return nil
 }
 
-// prepareAdd makes sure that there is memory for the keys of a call, and that their unit is the
+// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
 // state's.
-func (s *State) prepareAdd(p *plan) error {
-	if p.lk == 0 || p.q.empty() {
-		return nil
-	}
-	if err := s.reserve(s.tree.shape.peak(s.keys, s.keys+p.lk) - len(s.tree.rows)); err != nil {
-		return err
+func (s *State) beginAdd(p *plan) (u stateUpdate, err error) {
+	nodes, kept := s.tree.shape.replay(s.keys, s.keys+p.lk)
+	if err := s.reserve(nodes - len(s.tree.rows)); err != nil {
+		return u, err
 	}
 	w := scratches.Get().(*scratch)
 	s.fixUnit(w, p)
 	scratches.Put(w)
 	s.fixRotation(p.unrotate > 1)
-	return nil
+	for len(s.tree.rows) < nodes {
+		s.tree.rows = append(s.tree.rows, s.newRows())
+	}
+	return stateUpdate{s, kept}, nil
 }
 
-// finishAdd counts the keys of a call.
-func (s *State) finishAdd(p *plan) {
+// endAdd gives the state the nodes that the chunks of a call have made.
+func (s *State) endAdd(p *plan) {
+	t := &s.tree
+	for at := s.keys; at < s.keys+p.lk; {
+		end := segmentEnd(at, s.keys+p.lk)
+		t.shape, _ = t.shape.take(at)
+		t.shape, _ = t.shape.fill(end)
+		at = end
+	}
+	t.spare = append(t.spare, t.rows[len(t.shape):]...)
+	clear(t.rows[len(t.shape):])
+	t.rows = t.rows[:len(t.shape)]
+}
+
+// countAdd counts the keys of a call.
+func (s *State) countAdd(p *plan) {
 	s.keepSinks(p.sinks)
 	s.keys += p.lk
 	runtime.KeepAlive(s) // and with it its memory
@@ -190,52 +202,58 @@ func checkSinks(name string, sinks, has []float32) error {
 	return nil
 }
 
-// openSegment returns the node that takes the keys of a call from lo on, and where the segment of
-// these ends.
-func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
-	at := s.keys + lo
-	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
-}
-
-// closeSegment gives the node the keys of a call before hi, and merges what merges then.
-func (s *State) closeSegment(hi int) {
-	shape, merges := s.tree.shape.fill(s.keys + hi)
-	s.tree.merge(shape, merges, s.rows(), s.d, &s.units)
-}
-
-// openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int) *state {
-	t := &s.tree
-	shape, merges := t.shape.take(position)
-	t.merge(shape, merges, s.rows(), s.d, &s.units)
-	if len(t.rows) < len(t.shape) {
-		t.rows = append(t.rows, s.newRows())
-		t.rows[len(t.rows)-1].reset(s.rows(), s.d)
-	}
-	return &t.rows[len(t.rows)-1].state
-}
-
-// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node's rows of chunk i.
-func (s *State) updateNode(w *scratch, p *plan, node *state, i, lo, hi int) {
-	var c chunk
-	if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
-		return
-	}
-	w.loadQueries(p, &c)
-	s.load(&w.part, node, p, &c)
-	w.addSegment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
-	s.store(node, &w.part, p, &c)
-}
-
-// stateUpdate is keys [lo, hi) of a call, all of one segment, that go to a node of a state.
+// stateUpdate is the keys of a call that go to the nodes of a state. Chunks of rows take them one
+// after another, each all of its keys, as those of Attend do. The first nodes stay as they are.
 type stateUpdate struct {
 	*State
-	node   *state
-	lo, hi int
+	kept int
 }
 
-// unit adds them to the rows of one chunk.
-func (u *stateUpdate) unit(w *scratch, p *plan, i int) { u.updateNode(w, p, u.node, i, u.lo, u.hi) }
+// unit adds the keys to the rows of one chunk.
+func (u *stateUpdate) unit(w *scratch, p *plan, i int) {
+	var c chunk
+	padding := p.chunk(i, &c)
+	if c.rows > 0 {
+		w.loadQueries(p, &c)
+		u.addRows(w, p, &c)
+	}
+	if padding > 0 { // rows that see none of the keys, though their nodes merge as others do
+		c.row, c.rows, c.lo, c.hi = c.row+c.rows, padding, 0, 0
+		u.unitsOf(w, p, &c)
+		u.addRows(w, p, &c)
+	}
+}
+
+// addRows adds the keys to rows: their nodes go to scratch, take the keys segment by segment, and
+// go back.
+func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
+	t, rows := &w.tree, c.heads*c.rows
+	t.shape = append(t.shape, u.tree.shape...)
+	for i := range u.tree.shape[u.kept:] {
+		u.load(w.newNode(), &u.tree.rows[u.kept+i].state, p, c)
+	}
+	for at, all := u.keys, u.keys+p.lk; at < all; {
+		end := segmentEnd(at, all)
+		shape, merges := t.shape.take(at)
+		t.merge(shape, merges, rows, p.oStride, &w.units)
+		if u.kept+len(t.rows) < len(t.shape) {
+			w.newNode().restart(rows)
+		}
+		st := &t.rows[len(t.rows)-1].state
+		if lo, hi := max(at-u.keys, c.lo), min(end-u.keys, c.hi); lo < hi {
+			w.addSegment(p, c, st, lo, hi)
+		} else if st.overwrite {
+			st.reset(rows, p.oStride)
+		}
+		shape, merges = t.shape.fill(end)
+		t.merge(shape, merges, rows, p.oStride, &w.units)
+		at = end
+	}
+	for i := range t.rows {
+		u.store(&u.tree.rows[u.kept+i].state, &t.rows[i].state, p, c)
+	}
+	t.reset()
+}
 
 // The nodes of a State: their memory, the units of their maxima, and whether their outputs are
 // rotated.
