@@ -26,7 +26,7 @@ package attn
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-	if err := beginCalls(seqs); err != nil {
+	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
@@ -56,7 +56,7 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 		return err
 	}
 	defer p.putJob(j)
-	if err := beginCalls(seqs); err != nil {
+	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
@@ -68,15 +68,25 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	return nil
 }
 
-// beginCalls registers a call over sequences, which must be of one store that is open. It registers
-// none if there is an error.
-func beginCalls(seqs []*Sequence) (err error) {
+// inOneStore and inStoresAlike are what sequences of a call may be in.
+const (
+	inOneStore = iota
+	inStoresAlike
+)
+
+// beginCalls registers a call over sequences, which must be of one store that is open, or of such
+// whose blocks are alike. It registers none if there is an error.
+func beginCalls(seqs []*Sequence, in int) (err error) {
 	for i, s := range seqs {
 		if s == nil {
 			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
 		} else if e := s.beginCall(); e != nil {
 			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
-		} else if s.store != seqs[0].store {
+		} else if in == inStoresAlike && !s.store.packed.alike(&seqs[0].store.packed) {
+			s.endCall()
+			err = fail(ErrOption, "seqs[%d] is of a store of another shape or format than seqs[0], want "+
+				"stores that differ in their pages only", i)
+		} else if in == inOneStore && s.store != seqs[0].store {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
 		}

@@ -200,7 +200,7 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if err := s.initUpdate(&j.plan, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j)
+	return s.addPooled(p, j, nil)
 }
 
 // UpdateSequence is [State.UpdateSequence] on all workers of the pool.
@@ -218,17 +218,40 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 	}
 	defer p.putJob(j)
 	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(&j.plan, seq, opt); err != nil {
+	j.plan.table, j.plan.first = &seq.table, seq.table.First()
+	if err := s.initSequence(&j.plan, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j)
+	return s.addPooled(p, j, nil)
+}
+
+// UpdateSequences is [State.UpdateSequences] on all workers of the pool.
+func (p *Pool) UpdateSequences(s *State, q Tensor, seqs []*Sequence, opt *Options) error {
+	if p == nil {
+		return s.UpdateSequences(q, seqs, opt)
+	}
+	tokens, err := beginUpdates(seqs)
+	if err != nil {
+		return err
+	}
+	defer endCalls(seqs)
+	j, err := p.takeJob()
+	if err != nil {
+		return err
+	}
+	defer p.putJob(j)
+	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&j.plan, seqs[0].store, tokens, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j, seqs)
 }
 
 // addPooled is add by the workers of a pool.
-func (s *State) addPooled(pool *Pool, j *job) (err error) {
+func (s *State) addPooled(pool *Pool, j *job, seqs []*Sequence) (err error) {
 	p := &j.plan
 	if p.lk > 0 && !p.q.empty() {
-		if j.update, err = s.beginAdd(p); err != nil {
+		if j.update, err = s.beginAdd(p, seqs); err != nil {
 			return err
 		}
 		cost := p.cost(&tuned)
