@@ -157,11 +157,11 @@ func (g *gather) dispatch(ctx context.Context, requests []*answer) {
 		return
 	}
 	for _, a := range requests {
-		go func() {
+		g.call.client.staff.run(func() {
 			g.send(ctx, a)
 			g.ride.land(a)
 			g.answer(ctx, a)
-		}()
+		})
 	}
 }
 

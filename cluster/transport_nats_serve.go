@@ -20,6 +20,7 @@ type natsServer struct {
 	stop   chan struct{}
 	asked  chan struct{}  // somebody wants to hear of the worker
 	wg     sync.WaitGroup // of what runs, callbacks of the connection too
+	staff  staff          // that answers
 
 	mu       sync.Mutex
 	stopped  bool                     // nothing begins any more
@@ -50,6 +51,7 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	s := &natsServer{Service: service, link: t, worker: worker, inbox: t.prefix + ".inbox.",
 		stop: make(chan struct{}), asked: make(chan struct{}, 1),
 		requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+	s.staff = newStaff(s.stop)
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
 	}
@@ -228,7 +230,9 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 // answer lets the worker handle a request, and sends what it says. It is called by a callback that
 // stopping waits for.
 func (s *natsServer) answer(key natsKey, request []byte) {
-	s.wg.Go(func() {
+	s.wg.Add(1)
+	s.staff.run(func() {
+		defer s.wg.Done()
 		s.Handle(request, func(reply []byte) { s.reply(key, reply) })
 	})
 }
