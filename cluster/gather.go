@@ -116,6 +116,9 @@ func (g *gather) askMissing(ctx context.Context, want []int, running int) {
 
 // ask asks another copy of each of some parts, with one request for each worker.
 func (g *gather) ask(ctx context.Context, want []int) {
+	if len(want) == 0 {
+		return
+	}
 	var parts, keys []int
 	var copies [][]*partCopy
 	var holders [][]string
