@@ -681,7 +681,8 @@ func TestStoreErrors(t *testing.T) {
 		{"states", state.UpdateSequences(q, []*Sequence{s, stranger, s.Fork(), scaled}, nil), ErrOption,
 			"seqs[3] is of a store of another shape or format than seqs[0], want stores that differ in " +
 				"their pages only"},
-		{"states", threeWorkers().UpdateSequences(state, q, []*Sequence{s, released}, nil), ErrClosed, ""},
+		{"states", threeWorkers().UpdateSequences(state, q, []*Sequence{s, released}, nil), ErrClosed,
+			""},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}

@@ -37,9 +37,8 @@ func newPart(r createRequest, a *arena) *part {
 		layers: make([]partLayer, r.shape.layers)}
 }
 
-// runBytes is about what a run takes at most if it has several segments: a call for each segment
-// takes some per cent longer than one for all, and a run is read by a thread, and copied by a
-// message.
+// runBytes is about what a run takes at most if it has several segments: where runs end, memory
+// pauses, and a run is read by a thread, and copied by a message.
 const runBytes = 4 << 20
 
 // runBytes is about what a run of a part takes at most, in memory and on its way.
@@ -266,7 +265,8 @@ func (p *part) attend(s *attn.State, r *attendRequest, a *attendPart, offset, fr
 
 // sequences are those of the runs with tokens [from, to) of a layer. Where more than these were
 // appended to the last one, it is a fork, to be released.
-func (l *partLayer) sequences(from, to int) (seqs []*attn.Sequence, last *attn.Sequence, err error) {
+func (l *partLayer) sequences(from, to int) (seqs []*attn.Sequence, last *attn.Sequence,
+	err error) {
 	seqs = make([]*attn.Sequence, 0, len(l.runs))
 	first := 0
 	for _, run := range l.runs {
