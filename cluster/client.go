@@ -206,6 +206,18 @@ func (c *Client) Workers() (all []Status) {
 	return all
 }
 
+// answering is how many workers were heard of lately.
+func (c *Client) answering() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if c.healthOf(m).answers() {
+			n++
+		}
+	}
+	return n
+}
+
 // takers are the workers that new copies may be made on.
 func (c *Client) takers() []Status {
 	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })

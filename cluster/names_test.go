@@ -54,8 +54,9 @@ func TestNameIsTaken(t *testing.T) {
 // Of several workers of a name that start at once, one starts.
 func TestNameAtOnce(t *testing.T) {
 	b := newBench(t, 0, quick)
-	for range 5 {
-		const rivals = 4
+	const rounds, rivals = 5, 4
+	late := 0
+	for range rounds {
 		type result struct {
 			w   *Worker
 			err error
@@ -81,13 +82,16 @@ func TestNameAtOnce(t *testing.T) {
 			}
 		}
 		if len(winners) == rivals {
-			t.Error("all have the name")
+			late++
 		}
 		b.eventually("one worker has the name", func() bool { // on a busy machine one may hear late
 			winners = slices.DeleteFunc(winners, func(w *Worker) bool { return len(w.Displaced()) > 0 })
 			return len(winners) == 1
 		})
 		winners[0].Close()
+	}
+	if late == rounds {
+		t.Error("all have the name at first, each time")
 	}
 }
 
@@ -132,15 +136,16 @@ func TestDisplaced(t *testing.T) {
 		}
 	case err := <-early.Displaced():
 		t.Errorf("the earlier one has lost the name: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("two workers have the name")
 	}
 	link, err := DialNATS(NATSConfig{URL: s.ClientURL()})
 	must(t, err)
 	defer func() { _ = link.Close() }()
-	client, err := NewClient(link, quick)
+	client, err := NewClient(link, patient)
 	must(t, err)
 	defer client.Close()
+	must(t, client.Wait(t.Context(), 1))
 	time.Sleep(200 * time.Millisecond) // four announcements
 	if all := client.Workers(); len(all) != 1 || all[0].Instance != early.instance {
 		t.Errorf("the workers are %+v, want the earlier one", all)

@@ -145,11 +145,11 @@ func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
 			return err
 		}
 	}
-	err = last.Append(piece.views(&p.shape, at, at+n))
+	err = piece.appendTo(last, &p.shape, at, at+n)
 	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
-			err = last.Append(piece.views(&p.shape, at, at+n))
+			err = piece.appendTo(last, &p.shape, at, at+n)
 		}
 	}
 	if err != nil {

@@ -127,16 +127,12 @@ func (s *Sequence) Missing() (n int) {
 // good are the copies of a part that are of use, those of workers that answer first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	s.mu.Lock()
-	all := slices.Clone(p.copies)
+	good = slices.Clone(p.copies)
 	s.mu.Unlock()
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, x := range all {
-		if !x.lost {
-			good = append(good, x)
-		}
-	}
+	good = slices.DeleteFunc(good, func(x *partCopy) bool { return x.lost })
 	slices.SortStableFunc(good, func(a, b *partCopy) int { return c.doubt(a) - c.doubt(b) })
 	return good
 }

@@ -166,11 +166,15 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
-	n := s.messageLength(t, at)
 	p, err := s.part(ctx, (t.length+at)/s.tokens)
 	if err != nil {
 		return nil, err
 	}
+	return s.messageTo(p, t, at, s.messageLength(t, at))
+}
+
+// messageTo is n tokens from number at of some on, which go to a part.
+func (s *Sequence) messageTo(p *sequencePart, t *tokens, at, n int) (_ *ride, err error) {
 	r := appendRequest{epoch: p.epoch, layer: uint32(t.layer), position: (t.length + at) % s.tokens}
 	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
 		return nil, err

@@ -105,7 +105,8 @@ func (c *simCall) finish(reply []byte, err error) {
 // Call, Serve and Watch are those of [Transport].
 func (p *process) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	c := &simCall{done: make(chan struct{})}
-	p.send(&parcel{kind: "request", from: p, worker: worker, data: request, call: c})
+	p.send(&parcel{kind: "request", from: p, worker: worker, data: slices.Clone(request),
+		call: c})
 	select {
 	case <-c.done:
 		return c.reply, c.err
@@ -351,8 +352,8 @@ func (p *process) take(x *parcel) {
 	case "request":
 		request := slices.Clone(x.data)
 		go p.service.Handle(request, func(reply []byte) {
-			p.send(&parcel{kind: "reply", from: p, to: x.from, worker: x.worker, data: reply,
-				call: x.call})
+			p.send(&parcel{kind: "reply", from: p, to: x.from, worker: x.worker,
+				data: slices.Clone(reply), call: x.call})
 		})
 	case "reply":
 		x.call.finish(x.data, nil)
