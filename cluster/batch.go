@@ -20,7 +20,7 @@ type batchStep struct {
 	attendCall
 	own    rows
 	number int // of its sequence among those of the call
-	tokens tokens
+	adds   tokens
 	ended  bool
 }
 
@@ -52,7 +52,7 @@ func (b *batch) add(number int, s *Sequence, layer int, own rows) (added bool) {
 		}
 	}()
 	x := &batchStep{own: own, number: number,
-		tokens: tokens{layer: layer, k: own.k, v: own.v}}
+		adds: tokens{layer: layer, k: own.k, v: own.v}}
 	x.attendCall = s.callOf(layer, own.dst, own.q, &x.own.opt)
 	if !x.ready() {
 		return false
@@ -65,7 +65,7 @@ func (b *batch) add(number int, s *Sequence, layer int, own rows) (added bool) {
 
 // ready prepares a step, and reports whether it waits for nothing.
 func (x *batchStep) ready() bool {
-	s, t := x.Sequence, &x.tokens
+	s, t := x.Sequence, &x.adds
 	last := s.settledEnd(t)
 	if last == nil || s.messageLength(t, 0) < t.k.L {
 		return false
@@ -226,7 +226,7 @@ func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
 
 // end ends a step.
 func (x *batchStep) end(ctx context.Context) error {
-	err := x.takeStep(ctx, &x.tokens, &x.attendCall)
+	err := x.takeStep(ctx, &x.adds, &x.attendCall)
 	if err == nil {
 		x.own.done()
 	}

@@ -57,6 +57,7 @@ func TestValuesInKeys(t *testing.T) {
 				opt.Integers = format >= attn.I8
 				x.attend(0, 2, opt)
 			}
+			x.whole()
 			b.kill(fmt.Sprint("w", i))
 			b.restart(fmt.Sprint("w", i))
 			x.whole()

@@ -221,6 +221,7 @@ func TestRestartedEmpty(t *testing.T) {
 	b := newBench(t, 2, quick)
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Format: attn.BF16}, 2)
 	x.append(2500)
+	x.whole()
 	for range 3 {
 		b.kill("w0")
 		b.restart("w0")
@@ -370,6 +371,7 @@ func TestNothingLeaks(t *testing.T) {
 			x.append(1500)
 			x.attend(1, 1, bottomRight)
 			if i == 1 {
+				x.whole()
 				b.kill("w2")
 				x.append(5)
 				b.restart("w2")

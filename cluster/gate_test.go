@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type hooked struct {
 func (h *hooked) set(x hook) { h.hook.Store(&x) }
 
 func (h *hooked) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	request = slices.Clone(request) // which hooks send again when the call is over
 	call := func() ([]byte, error) { return h.Transport.Call(ctx, worker, request) }
 	if x := h.hook.Load(); x != nil && *x != nil {
 		op, _, _ := decodeRequest(request)

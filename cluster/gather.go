@@ -306,7 +306,7 @@ func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 		switch {
 		case !alive && p.refusal != nil:
 			return p.refusal
-		case !alive:
+		case !alive && !g.call.recall(g.call.snapshot[i].part):
 			return g.call.lostError(g.call.snapshot[i].part, p.cause)
 		}
 		again = append(again, i)

@@ -194,7 +194,9 @@ func TestGroupWithoutAPart(t *testing.T) {
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8}, 4)
 	x.append(8 * 1024)
 	for i := range 8 {
+		x.far.mu.Lock()
 		lost := x.far.parts[i].copies[i%2]
+		x.far.mu.Unlock()
 		b.workers[lost.worker].remove(b.client.id, lost.id)
 		x.attend(0, 3, bottomRight)
 		x.whole()

@@ -17,6 +17,7 @@ type part struct {
 	arena   *arena
 	long    int                                // tokens of a run at most
 	copying chan struct{}                      // has an element while a request to copy runs,
+	copied  int                                // which goes on with this layer,
 	copier  atomic.Pointer[context.CancelFunc] // and this ends the last one
 
 	mu     sync.RWMutex

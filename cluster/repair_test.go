@@ -65,6 +65,26 @@ func TestMovesAtOnce(t *testing.T) {
 	x.attend(1, 3, bottomRight)
 }
 
+// A copy is made though each call copies one run only: each goes on with the layer that is next.
+func TestMovesByRuns(t *testing.T) {
+	t.Parallel()
+	c := patient
+	c.Copies = 1
+	b := newBench(t, 2, c)
+	for _, w := range b.workers {
+		w.copySlice = 0
+	}
+	x := b.twin(small, 2)
+	x.append(100)
+	name := b.fullest()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	must(t, b.drain(ctx, name))
+	delete(b.workers, name)
+	delete(b.links, name)
+	x.attendAll()
+}
+
 // atOnce counts how many calls for something there are at the same time at most. The first one waits
 // for another.
 func (b *bench) atOnce(h *hooked, what uint8) (most func() int) {

@@ -379,7 +379,7 @@ func TestStepsFillWorkers(t *testing.T) {
 // Where the worker of one copy is full, steps go on with the other, also if that is asked second.
 func TestStepBesideAFullCopy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, quick)
+	b := newBench(t, 0, patient)
 	b.memory = 1 << 18 // some 680 tokens
 	b.start("w0")
 	b.memory = 1 << 22

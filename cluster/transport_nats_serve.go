@@ -120,7 +120,7 @@ func (s *natsServer) announceAlways() {
 	defer tick.Stop()
 	s.name.say()
 	for {
-		s.announce()
+		s.unlessStopped(s.announce) // clients would take one that lost its name for the other
 		select {
 		case <-s.stop:
 			return
