@@ -106,6 +106,12 @@ func (s *packedKV) allocate(batch, blocks int) (err error) {
 	return err
 }
 
+// alike reports whether blocks have the same shape and format.
+func (s *packedKV) alike(t *packedKV) bool {
+	return s.heads == t.heads && s.d == t.d && s.dv == t.dv && s.k.format == t.k.format &&
+		s.v.format == t.v.format && s.valuesInKeys == t.valuesInKeys
+}
+
 // at is the memory of a block.
 func (s *packedKV) at(head, block int) []byte {
 	return s.data[head*s.headStride+block*s.block:][:s.block]

@@ -72,7 +72,8 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 			s.keys, s.units.all = nodes[0].keys, 3
 		}
 		keys := s.keys
-		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
+		more := Segment + 1 // so that there is a node more
+		q, k, v := view(1<<8, 1), view(more, 1), view(more, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
 		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1},
 			units: units{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},

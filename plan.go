@@ -158,7 +158,8 @@ type chunk struct {
 
 	list, listed int // where the list of the rows is, and how many keys it has
 
-	table    *pages.Table // of the sequence that the keys are of, in a call over several
+	table    *pages.Table // of the sequence that the keys are of, in a call over several,
+	packed   *packedKV    // and its store, if that is not the plan's
 	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
@@ -371,15 +372,21 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 }
 
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
-func (p *plan) findBlocks(c *chunk, j int, at []int) {
-	table := p.table // stored in the chunk, it would make the caller's buffers escape
+// entry and head, and those after it, in the memory that it returns. (To look for each of them
+// between kernels lets memory pause.)
+func (p *plan) findBlocks(c *chunk, j int, at []int) (memory []byte) {
+	// stored in the chunk, they would make the caller's buffers escape
+	table, packed := p.table, p.packed
 	if c.table != nil {
 		table = c.table
 	}
-	for i := range at {
-		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	if c.packed != nil {
+		packed = c.packed
 	}
+	for i := range at {
+		at[i] = packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	}
+	return packed.data
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over
