@@ -20,7 +20,7 @@ func int8Kernels() {
 	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
 	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
-	int8Kernel("multiplyInt8VNNIAVX512", int8VNNI, multiplyInt8)
+	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
 	quantizeRowsKernel("quantizeRowsSIMD", false)
 	quantizeRowsKernel("quantizeRowsAVX512", true)
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
@@ -64,6 +64,8 @@ var (
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
+	int8VNNIMatrix = int8Set{wide: true, vnni: true, groups: []tileGroup{
+		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
 // int8InOrder is what few rows take first of what they read: in the order in which it lies in
@@ -71,7 +73,7 @@ var (
 var int8InOrder = map[int8Operation]tileGroup{
 	scoreInt8:      {1, 4, sizesTo(1, 4), 4},
 	accumulateInt8: {8, 2, sizesTo(1, 2), 2},
-	multiplyInt8:   {4, 4, sizesTo(1, 4), 4},
+	multiplyInt8:   {1, 4, sizesTo(1, 4), 4},
 }
 
 // int8Program emits one kernel.
