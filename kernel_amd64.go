@@ -195,21 +195,23 @@ func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 // scoreInt4Step is scoreInt4 of checked operands, in one call.
 func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
 	qStride int, b *panelLayout) {
+	at := row * qStride
 	if q.bytes != nil {
-		scoreInt4VNNIAVX512(s, &q.bytes[row*qStride], &q.starts[row], k, scales, rows, qStride, b)
+		scoreInt4VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
 		return
 	}
-	scoreInt4SIMD(s, &q.magnitudes[2*row*qStride], &q.starts[row], k, scales, rows, qStride, b)
+	scoreInt4SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 }
 
 // accumulateInt4Step is accumulateInt4 of checked operands, in one call.
 func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
 	oStride, wStride, fStride int, b *panelLayout) {
+	at := row * wStride
 	if tuned.DotProduct && tuned.ISA.Lanes16() {
-		accumulateInt4VNNIAVX512(o, &w.words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	accumulateInt4SIMD(o, &w.words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt4SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
@@ -244,13 +246,14 @@ func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.Mi
 // scoreInt8Step is scoreInt8 of checked operands, in one call.
 func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
 	qStride int, b *panelLayout) {
+	at := row * qStride
 	switch {
 	case q.bytes != nil:
-		scoreInt8VNNIAVX512(s, &q.bytes[row*qStride], &q.starts[row], k, scales, rows, qStride, b)
+		scoreInt8VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
 	case int8Lanes16(rows):
-		scoreInt8AVX512(s, &q.magnitudes[2*row*qStride], &q.starts[row], k, scales, rows, qStride, b)
+		scoreInt8AVX512(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 	default:
-		scoreInt8SIMD(s, &q.magnitudes[2*row*qStride], &q.starts[row], k, scales, rows, qStride, b)
+		scoreInt8SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 	}
 }
 
@@ -260,19 +263,23 @@ const groupsTogether = true
 // accumulateInt8Step is accumulateInt8 of checked operands, in one call.
 func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
 	oStride, wStride, fStride int, b *panelLayout) {
+	at, start := row*wStride, row*fStride
 	switch {
 	case w.bytes != nil:
-		multiplyInt8VNNIAVX512(o, &w.bytes[row*wStride], &w.starts[row*fStride], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8VNNIAVX512(o, &w.bytes[at], &w.starts[start], v, f, rows, oStride, wStride, fStride,
+			b)
 	case w.magnitudes != nil && int8Lanes16(rows):
-		multiplyInt8AVX512(o, &w.magnitudes[2*row*wStride], &w.starts[row*fStride], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8AVX512(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
 	case w.magnitudes != nil:
-		multiplyInt8SIMD(o, &w.magnitudes[2*row*wStride], &w.starts[row*fStride], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8SIMD(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
 	case tuned.DotProduct && int8Lanes16(rows):
-		accumulateInt8VNNIAVX512(o, &w.words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case int8Lanes16(rows):
-		accumulateInt8AVX512(o, &w.words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8AVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
-		accumulateInt8SIMD(o, &w.words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
 }
 
