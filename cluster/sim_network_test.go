@@ -255,31 +255,40 @@ func (w *world) conduct(done <-chan struct{}) {
 // count notes the copies that the client counts on. Those that it had before there were enough
 // others it has given up with reason.
 func (w *world) count() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.client == nil {
 		return
 	}
-	w.client.mu.Lock()
-	defer w.client.mu.Unlock()
-	for s := range w.client.sequences {
-		for _, p := range s.parts {
-			key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
-			before, good := w.counted[key], 0
-			for _, x := range p.copies {
-				if now[x.id] = before[x.id]; before[x.id].IsZero() {
-					now[x.id] = time.Now()
-				}
-				if x.counts() {
-					good++
-				}
-			}
-			if good < w.client.config.Copies {
-				for id, since := range before {
-					now[id] = since
-				}
-			}
-			w.counted[key] = now
+	for _, s := range w.client.all() {
+		for _, p := range s.all() {
+			w.countPart(s, p)
 		}
 	}
+}
+
+// countPart notes the copies of a part. The lock is held.
+func (w *world) countPart(s *Sequence, p *sequencePart) {
+	key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
+	before := w.counted[key]
+	for _, x := range s.copiesOf([]*sequencePart{p}) {
+		if now[x.id] = before[x.id]; before[x.id].IsZero() {
+			now[x.id] = time.Now()
+		}
+	}
+	if len(s.good(p)) < w.client.config.Copies {
+		for id, since := range before {
+			now[id] = since
+		}
+	}
+	w.counted[key] = now
+}
+
+// theClient is the client that there is now.
+func (w *world) theClient() *Client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.client
 }
 
 // post draws what becomes of what was sent.

@@ -142,7 +142,9 @@ func (w *world) connect(c ClientConfig) {
 	w.caller = &process{world: w, name: "client"}
 	client, err := newClient(w.caller, c, w.caller.now)
 	must(w, err)
+	w.mu.Lock()
 	w.client = client
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	must(w, client.Wait(ctx, len(w.nodes)))

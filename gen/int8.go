@@ -23,6 +23,7 @@ func int8Kernels() {
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
 	quantizeRowsKernel("quantizeRowsSIMD", false)
 	quantizeRowsKernel("quantizeRowsAVX512", true)
+	quantizeRotatedKernel()
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
 	quantizeGroupsKernel("quantizeGroupsAVX512", true)
 	magnitudesKernel()
@@ -98,6 +99,7 @@ type int8Program struct {
 	words                    Mem  // of a panel that is widened
 	widened                  bool // tiles at hand read these
 	of                       inputGroups
+	groupAt                  int // groups from what rows are addressed by to the one at hand
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -312,6 +314,9 @@ func (p *int8Program) tile(r int) {
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
+	if p.endsByRows(r) {
+		defer p.endByRows(r)()
+	}
 	p.sums(r)
 	if p.operation == scoreInt8 {
 		p.storeScores(r)
