@@ -18,6 +18,8 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
 	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
+	{"softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
+		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
 	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
@@ -102,7 +104,7 @@ func (c *trial) scoreInt8(rows, d, n int) {
 	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
-	scoreInt8(got, q, k, scales, rows, d, n)
+	scoreInt8(got, &q, 0, k, scales, rows, d, n)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 
@@ -130,7 +132,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	case 1:
 		alpha = c.factors(rows)
 	}
-	accumulateInt8(got, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt8(got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	for g := range groups {
 		part := b
 		part.keys = min(int8Group, keys-g*int8Group)
@@ -387,7 +389,7 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 				t.Errorf("%d keys are accepted", keys)
 			}
 		}()
-		accumulateInt8(o, integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
+		accumulateInt8(o, &integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
 			1, panel, keys, 1, &b)
 	})
 }

@@ -170,17 +170,17 @@ func (x *integerRows) from(at, group int) integerRows {
 	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
 }
 
-// reads: rows of n elements and some groups.
-func (x *integerRows) reads(rows, stride, groupStride, n, groups int) {
+// reads: rows from one on, of n elements and some groups.
+func (x *integerRows) reads(row, rows, stride, groupStride, n, groups int) {
 	if x.words != nil {
-		operand.ReadsRows(x.words, rows, stride, n)
+		operand.ReadsRows(x.words[row*stride:], rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.starts, rows, groupStride, groups)
+	operand.ReadsRows(x.starts[row*groupStride:], rows, groupStride, groups)
 	if x.magnitudes != nil {
-		operand.ReadsRows(x.magnitudes, rows, 2*stride, 2*n)
+		operand.ReadsRows(x.magnitudes[2*row*stride:], rows, 2*stride, 2*n)
 	} else {
-		operand.ReadsRows(x.bytes, rows, stride, n)
+		operand.ReadsRows(x.bytes[row*stride:], rows, stride, n)
 	}
 }
 

@@ -81,7 +81,8 @@ func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
 	row, rows, at, lo, hi int) (masked bool) {
 	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
 	if x := &w.ints; p.integers {
-		return softmaxInt8(x.weights, x.scales, s, m, l, alpha, x.factors[row:], scales, visible, rows)
+		return softmaxInt8(x.weights.words, x.scales, s, m, l, alpha, x.factors[row:], scales, visible,
+			rows)
 	}
 	masked = softmax(s, m, l, alpha, visible, rows, p.c)
 	if scales != nil {

@@ -86,6 +86,7 @@ type int8Program struct {
 	regs       []reg.VecPhysical
 	n          int // panels of the tile at hand
 	codes      *int4Codes
+	second     bool // the group at hand is the second one of a round
 	prefetches bool // the tile may read b from memory, and requests what comes later, line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
@@ -307,6 +308,9 @@ func (p *int8Program) tile(r int) {
 		p.tileOfGroups(r)
 		return
 	}
+	if p.codes != nil {
+		p.codes.one = r == 1 && !p.wide
+	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
@@ -326,9 +330,12 @@ func (p *int8Program) tile(r int) {
 // sums adds the products of count groups of four steps.
 func (p *int8Program) sums(r int) {
 	loop := unique("group")
-	if p.codes != nil {
+	switch {
+	case p.codes != nil:
 		p.pairsOfGroups(r, loop)
-	} else {
+	case r == 1 && p.n == 1 && p.form == magnitudeForm && !p.wide:
+		p.twoGroups(loop)
+	default:
 		Label(loop)
 		if p.prefetches {
 			p.prefetch()
@@ -341,6 +348,33 @@ func (p *int8Program) sums(r int) {
 	if p.prefetches {
 		MOVQ(int8Request, p.request)
 	}
+}
+
+// twoGroups multiplies two groups in a round, for one row and panel: with one, a round is so short
+// that where it begins in a cache line of code decides how long it takes. A single group comes
+// first.
+func (p *int8Program) twoGroups(loop string) {
+	even, end := loop+"Even", loop+"End"
+	TESTQ(U32(1), count)
+	JE(LabelRef(even))
+	p.step(1)
+	p.nextGroups(1, 1)
+	Label(even)
+	SHRQ(Imm(1), count)
+	JE(LabelRef(end))
+	Label(loop)
+	for _, p.second = range []bool{false, true} {
+		if p.prefetches {
+			p.prefetch()
+		}
+		p.step(1)
+	}
+	p.second = false
+	p.nextGroups(1, 2)
+	ADDQ(bStride, b0)
+	DECQ(count)
+	JNE(LabelRef(loop))
+	Label(end)
 }
 
 // nextGroups moves on by what lies together of b, and by some groups of the rows.
@@ -384,6 +418,10 @@ func (p *int8Program) groupBytes() int {
 
 // begin sets sums to what they begin with.
 func (p *int8Program) begin(r int) {
+	if p.codes != nil && p.codes.one {
+		p.beginOneRow()
+		return
+	}
 	if p.form == wordForm {
 		for i := range r * p.n * p.vecs {
 			p.zero(p.regs[i])
@@ -421,6 +459,9 @@ func (p *int8Program) prefetch() {
 func (p *int8Program) panel(x int) Mem {
 	switch x {
 	case 0:
+		if p.second {
+			return Mem{Base: b0, Index: bStride, Scale: 1}
+		}
 		return Mem{Base: b0}
 	case 3:
 		return Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 2}

@@ -208,7 +208,7 @@ func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 // magnitudes a half.
 func (p *int8Program) rowAt(i, half int) Mem {
 	at := p.groupAt*p.groupBytes() + 4*half
-	if p.codes != nil && p.codes.upper {
+	if p.second || p.codes != nil && p.codes.upper {
 		at += p.groupBytes()
 	}
 	return avx512Row(i, aStride, at)
