@@ -104,9 +104,10 @@ func rowsOfCodes(integers bool) int {
 }
 
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
-func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
+func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n,
+	ahead int, inOrder bool) {
 	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+	b.set(ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
 	q.reads(rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)

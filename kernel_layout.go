@@ -117,9 +117,6 @@ func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
 	return lanes16, 1
 }
 
-// mostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
-const mostAhead = 32 << 10
-
 // integerRows is rows of integers of 8 bits as kernels take them.
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
@@ -232,7 +229,7 @@ func (a *prefetchHint) set(one, few int, inOrder bool) {
 func (a *prefetchHint) setTyped(t Format, rows, panelBytes int) {
 	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
 	_, panels := typedKernel(t, rows)
-	ahead := min(tuned.PrefetchTyped+max(1, panels-1)*panelBytes, mostAhead)
+	ahead := min(tuned.PrefetchTyped+max(1, panels-1)*panelBytes, tuning.MostAhead)
 	a.prefetchOne, a.prefetchFew = ahead, ahead
 }
 

@@ -223,8 +223,8 @@ func TestTypedAhead(t *testing.T) {
 		}
 	}
 	var far prefetchHint
-	if far.setTyped(F16, 4, 1<<20); far.prefetchFew != mostAhead {
-		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, mostAhead)
+	if far.setTyped(F16, 4, 1<<20); far.prefetchFew != tuning.MostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, tuning.MostAhead)
 	}
 }
 

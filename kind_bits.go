@@ -45,7 +45,7 @@ func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	if p.integers {
-		l.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+		l.set(p.ahead, p.ahead, false)
 		return
 	}
 	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8)

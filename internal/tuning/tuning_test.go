@@ -98,3 +98,24 @@ func TestPagedRows(t *testing.T) {
 		}
 	}
 }
+
+// Whole blocks are prefetched ahead where the row says so, unless one of them is too much.
+func TestAhead(t *testing.T) {
+	whole := Row{PrefetchInt8: 8192, WholeBlocks: true}
+	for _, c := range []struct {
+		row         Row
+		block, want int
+	}{
+		{Row{PrefetchInt8: 8192}, 16896, 8192},
+		{whole, 16896, 16896},
+		{whole, 8192, 8192},
+		{whole, 4608, 2 * 4608},
+		{whole, MostAhead, MostAhead},
+		{whole, MostAhead + 64, 8192},
+	} {
+		if got := c.row.Ahead(c.block); got != c.want {
+			t.Errorf("blocks of %d bytes, whole %t: %d bytes ahead, want %d", c.block,
+				c.row.WholeBlocks, got, c.want)
+		}
+	}
+}
