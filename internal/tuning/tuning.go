@@ -61,12 +61,15 @@ type Row struct {
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
-	PrefetchInt8  int  // and rows of integers
-	WholeBlocks   bool // and these, over a cache or store, at least so many bytes in whole blocks
-	FewRows       int  // up to that many rows, heads side by side go together, page by page
-	MinPagedRows  int  // with queued reads, views are read page by page from that many rows on,
-	MaxPagedRows  int  // up to so many
-	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
+	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store, in a row of the table 0 if
+	// it is the same.
+	PrefetchScaled int
+	PrefetchInt8   int  // how far rows of integers prefetch,
+	WholeBlocks    bool // and these, over a cache or store, at least so many bytes in whole blocks
+	FewRows        int  // up to that many rows, heads side by side go together, page by page
+	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
+	MaxPagedRows   int  // up to so many
+	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
 	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
@@ -121,7 +124,8 @@ var table = []Row{
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
 		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192, WholeBlocks: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchScaled: 8192,
+		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32,
@@ -165,6 +169,9 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
 			if row.MinTypedRows16 == 0 {
 				row.MinTypedRows16 = row.MinRows16
+			}
+			if row.PrefetchScaled == 0 {
+				row.PrefetchScaled = row.PrefetchTyped
 			}
 			return row.WithCaches(l1, l2).withCosts()
 		}

@@ -49,6 +49,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
 			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.PrefetchScaled < row.PrefetchTyped,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
