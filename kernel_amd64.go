@@ -254,6 +254,9 @@ func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qS
 	}
 }
 
+// groupsTogether: see integerRows.together.
+const groupsTogether = true
+
 // accumulateInt8Step is accumulateInt8 of checked operands, in one call.
 func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {

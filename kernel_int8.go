@@ -20,6 +20,9 @@ func integerProducts() bool { return tuned.ISA.Integers() || tuned.DotProduct }
 // holds it.
 const int8Group = 128
 
+// together reports whether kernels of such rows go on from one int8Group of inputs to the next.
+func (x *integerRows) together() bool { return groupsTogether && x.words == nil }
+
 // int8Groups is the number of scales of a row of inputs.
 func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 
@@ -90,14 +93,14 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 
 // accumulateInt8 is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
 // o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w are
-// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil. Magnitudes are products of a
+// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil. These are products of a
 // matrix, whose keys are inputs: each int8Group of them has its start and its f, which follow each
-// other, and is added in turn.
+// other, and is added in turn, by kernels that take them together.
 func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
 	groups := 1
-	if w.magnitudes != nil {
+	if w.together() {
 		groups = int8Groups(b.keys)
 	}
 	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), groups)

@@ -111,7 +111,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	switch rowsOf.fit(1, 1, rows); {
 	case of != 0:
 		keys = min(keys, Block)
-	case rowsOf.magnitudes == nil:
+	case !rowsOf.together():
 		keys = min(keys, int8Group)
 	}
 	groups := int8Groups(keys)

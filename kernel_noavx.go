@@ -8,6 +8,9 @@ import "github.com/seed-1415985d/attn/internal/operand"
 
 const onlyAMD64 = "attn: this kernel exists on amd64 only"
 
+// groupsTogether: see integerRows.together.
+const groupsTogether = false
+
 func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
 	c float32) (masked bool) {
 	panic(onlyAMD64)

@@ -311,7 +311,7 @@ func TestPartOfRows(t *testing.T) {
 }
 
 // Products for several workers have units of which the last ones do not keep the others waiting for
-// long, unless a does not stay in the cache.
+// long, unless a does not stay in the cache. Few rows for one worker have as few units as can be.
 func TestPartitionForWorkers(t *testing.T) {
 	row := tuned
 	row.L2 = 1 << 20
@@ -323,6 +323,10 @@ func TestPartitionForWorkers(t *testing.T) {
 		{128, 768, 3072, 64, 192, 16},
 		{128, 4096, 4096, 2, 16, 256},
 		{4, 768, 768, 2, 12, 64},
+		{1, 4096, 4096, 1, 1, 4096}, // one stream of memory
+		{8, 4096, 16384, 1, 4, 4096},
+		{9, 4096, 4096, 1, 16, 256},
+		{1, 4096, 4096, 2, 8, 512},
 	} {
 		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
 			m: &Matrix{inner: c.inner, cols: c.cols}}

@@ -113,7 +113,7 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 	groups := int8Groups(p.m.inner)
 	first := (u.b*p.a.H+u.h)*p.a.L + u.row
 	step := int8Group
-	if p.ints.magnitudes != nil { // kernels go on to the next group
+	if p.ints.together() {
 		step = productInner
 	}
 	for k := 0; k < p.m.inner; k += productInner {

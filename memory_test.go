@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"testing"
 	"time"
@@ -181,10 +182,19 @@ func memoryInUse() int64 {
 	for {
 		before := memory.Mapped()
 		runtime.GC()
-		time.Sleep(10 * time.Millisecond) // cleanups run in a goroutine
+		awaitCleanups()
 		if runtime.GC(); memory.Mapped() == before {
 			return before
 		}
+	}
+}
+
+// awaitCleanups returns when the cleanups have run that are due: they do in goroutines of their own.
+func awaitCleanups() {
+	x := []metrics.Sample{{Name: "/gc/cleanups/executed:cleanups"},
+		{Name: "/gc/cleanups/queued:cleanups"}}
+	for metrics.Read(x); x[0].Value.Uint64() < x[1].Value.Uint64(); metrics.Read(x) {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -353,6 +353,20 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 	t.uniform = lo == lastLo && hi == lastHi
 }
 
+// unseen is how many of the chunk's first rows see no key of the part by position: their keys end
+// before it. (Rows whose keys begin after it are not counted.)
+func (b *part) unseen(p *plan, c *chunk) int {
+	right := p.right
+	if p.causal != Full {
+		right = 0
+	}
+	if b.equal || right < 0 || p.listed {
+		return 0
+	}
+	queries := min(max(b.first+b.lo-right-c.position, 0), p.lq)
+	return min(max(queries*p.group-c.row, 0), c.rows)
+}
+
 // keyRange is the part of the block's keys that a row of the chunk sees by position.
 func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	lo, hi = p.keyRange(c, (c.row+row)/p.group)

@@ -1,101 +1,151 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"time"
 )
 
-// batch is steps whose first requests to a worker go as one, when all have said what they are.
+// batch is steps of sequences of which none waits for anything. What goes to a worker is one
+// message, and copies are asked so that all workers have about as much to do for all of them.
 type batch struct {
 	client *Client
+	steps  []*batchStep
+	landed chan []item // of messages that have come back
+	rest   []func()    // sends messages that no step waits for
+}
 
-	mu      sync.Mutex
-	waiting int // steps that have not said it
-	gone    bool
-	items   map[string][]item // by worker
+// batchStep is a step in a batch. Its sequence's layer is owned, and change is shared.
+type batchStep struct {
+	attendCall
+	own    rows
+	number int // of its sequence among those of the call
+	adds   tokens
+	ended  bool
 }
 
 // item is what a step asks a worker.
 type item struct {
-	row int
-	ctx context.Context
-	g   *gather
-	a   *answer
+	step *batchStep
+	g    *gather
+	a    *answer
 }
 
-// seat is a step's place in a batch. It is said once what comes with it.
-type seat struct {
-	*batch
-	row  int // of its sequence among those of the batch
-	said bool
-}
-
-// batchWaits is the part of a client's patience that requests wait for others of their batch. Steps
-// that have to wait for something leave it; this is for those that do not know that they have to.
-const batchWaits = 4
-
-// take takes the first requests of a step, if the batch has not gone. Tokens for further copies go
-// where others ask something.
-func (x *seat) take(ctx context.Context, g *gather, requests []*answer) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.said || x.gone {
+// add takes a step, if nothing is to be waited for before its first requests: nobody else changes
+// or reads the layer, copies have what they follow to take, nothing is cut, and the tokens go with
+// the queries to where the end is.
+func (b *batch) add(number int, s *Sequence, layer int, own rows) (added bool) {
+	if !s.layers[layer].tryOwn() {
 		return false
 	}
-	if x.items == nil {
-		x.items = map[string][]item{}
-		time.AfterFunc(x.client.config.Patience/batchWaits, x.hurry)
+	defer func() {
+		if !added {
+			s.layers[layer].disown()
+		}
+	}()
+	if !s.change.tryShare() {
+		return false
 	}
-	for _, a := range append(requests, g.rest(requests)...) {
-		x.items[a.worker] = append(x.items[a.worker], item{x.row, ctx, g, a})
+	defer func() {
+		if !added {
+			s.change.unshare()
+		}
+	}()
+	x := &batchStep{own: own, number: number,
+		adds: tokens{layer: layer, k: own.k, v: own.v}}
+	x.attendCall = s.callOf(layer, own.dst, own.q, &x.own.opt)
+	if !x.ready() {
+		return false
 	}
-	x.say()
+	x.begun = newGather(&x.attendCall, 0, own.q.L)
+	x.begun.asked = time.Now()
+	b.steps = append(b.steps, x)
 	return true
 }
 
-// leave is that nothing comes with a seat, if something has not: the step goes on by itself.
-func (x *seat) leave() {
-	if x == nil {
-		return
+// ready prepares a step, and reports whether it waits for nothing.
+func (x *batchStep) ready() bool {
+	s, t := x.Sequence, &x.adds
+	last := s.settledEnd(t)
+	if last == nil || s.messageLength(t, 0) < t.k.L {
+		return false
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.said {
-		x.say()
-	}
+	s.mu.Lock()
+	x.keys = t.length + t.k.L
+	x.look()
+	s.mu.Unlock()
+	x.align()
+	r, err := s.messageTo(last, t, 0, t.k.L)
+	x.ride = r
+	return err == nil && x.carries()
 }
 
-// say lets the batch go if it has waited for this step only. The lock is held.
-func (x *seat) say() {
-	x.said = true
-	if x.waiting--; x.waiting == 0 {
-		x.send()
+// settledEnd is the part that some tokens go to if they are one message, nil if there is something
+// to be waited for. It notes how many tokens there are before them.
+func (s *Sequence) settledEnd(t *tokens) *sequencePart {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.length = s.lengths[t.layer]
+	end := t.length + t.k.L
+	if s.released || s.broken || s.follows[t.layer] != nil || s.taken[t.layer] != t.length ||
+		s.pause != nil && s.pause.Err() == nil || t.k.L == 0 || end > most ||
+		(end-1)/s.tokens >= len(s.parts) {
+		return nil
 	}
+	return s.parts[(end-1)/s.tokens]
 }
 
-// hurry lets the batch go.
-func (b *batch) hurry() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.send()
-}
-
-// send sends what there is, if it has not gone. The lock is held.
-func (b *batch) send() {
-	if b.gone {
-		return
+// send asks for all that steps want.
+func (b *batch) send(ctx context.Context) {
+	byWorker, count := b.items(), 0
+	for _, items := range byWorker {
+		count += len(items)
 	}
-	b.gone = true
-	for worker, items := range b.items {
-		slices.SortStableFunc(items, func(x, y item) int { return cmp.Compare(x.row, y.row) })
+	b.landed = make(chan []item, count) // nobody waits to say what has become of a message
+	for worker, items := range byWorker {
 		for len(items) > 0 {
 			n := b.client.fitting(items)
-			b.client.sendItems(worker, items[:n:n])
+			some := items[:n:n]
+			if slices.ContainsFunc(some, func(x item) bool { return len(x.a.parts) > 0 }) {
+				b.sendItems(ctx, worker, some)
+			} else {
+				b.rest = append(b.rest, func() { b.sendItems(ctx, worker, some) })
+			}
 			items = items[n:]
 		}
+	}
+}
+
+// items are what steps ask each worker, and the tokens that they send to further copies.
+func (b *batch) items() map[string][]item {
+	var wants []want
+	for i, x := range b.steps {
+		wants = x.begun.wants(wants, i, x.begun.want)
+	}
+	chosen := spread(wants)
+	byWorker, from := map[string][]item{}, 0
+	for i, x := range b.steps {
+		to := from
+		for to < len(wants) && wants[to].sequence == i {
+			to++
+		}
+		g := x.begun
+		asked, rest := g.requests(wants[from:to], chosen[from:to])
+		from = to
+		for _, y := range rest {
+			asked = append(asked, &answer{worker: y.worker, ride: g.ride.fly(y)})
+		}
+		for _, a := range asked {
+			byWorker[a.worker] = append(byWorker[a.worker], item{x, g, a})
+		}
+	}
+	return byWorker
+}
+
+// sendRest sends tokens to workers that nothing was asked of, after the steps: they wait for none.
+func (b *batch) sendRest() {
+	for _, send := range b.rest {
+		send()
 	}
 }
 
@@ -112,32 +162,75 @@ func (c *Client) fitting(items []item) (n int) {
 	return n
 }
 
-// sendItems sends one message, if somebody asks for something with it.
-func (c *Client) sendItems(worker string, items []item) {
-	asks := false
-	for _, x := range items {
-		asks = asks || len(x.a.parts) > 0
-	}
-	run := func() {
-		ctx, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
+// sendItems sends one message.
+func (b *batch) sendItems(ctx context.Context, worker string, items []item) {
+	c := b.client
+	sent := c.background(func() {
+		limited, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
 		defer cancel()
-		c.sendSteps(ctx, worker, items)
-		for _, x := range items { // before a step can return, and another one waits for its copies
-			x.g.ride.land(x.a)
-		}
-		for _, x := range items {
-			if len(x.a.parts) > 0 {
-				x.g.answer(x.ctx, x.a)
-			}
-		}
-	}
-	if asks && c.background(run) {
+		c.sendSteps(limited, worker, items)
+		b.land(ctx, items)
+	})
+	if sent {
 		return
 	}
-	for _, x := range items { // copies follow; a closed client has ended the others
+	for _, x := range items { // a closed client has ended them
 		x.a.err = fail(ErrUnavailable, "nothing was sent")
+	}
+	b.land(ctx, items)
+}
+
+// land gives what has become of a message to those that it is of.
+func (b *batch) land(ctx context.Context, items []item) {
+	for _, x := range items { // before a step can return, and another one waits for its copies
 		x.g.ride.land(x.a)
 	}
+	for _, x := range items {
+		if len(x.a.parts) > 0 {
+			x.g.answer(ctx, x.a)
+		}
+	}
+	b.landed <- items
+}
+
+// wait calls end for each step: when it has what it wants, or when somebody has not answered as
+// hoped for and it is to go on alone.
+func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
+	patience := time.NewTimer(b.client.config.Patience)
+	defer patience.Stop()
+	for left := len(b.steps); left > 0; {
+		select {
+		case items := <-b.landed:
+			for _, x := range items {
+				if x.step.ended || len(x.a.parts) == 0 {
+					continue
+				}
+				if has := x.g.takeHere(); has || x.g.stuck() {
+					x.step.ended = true
+					end(x.step, !has)
+					left--
+				}
+			}
+			continue
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+		for _, x := range b.steps {
+			if !x.ended {
+				end(x, true)
+			}
+		}
+		return
+	}
+}
+
+// end ends a step.
+func (x *batchStep) end(ctx context.Context) error {
+	err := x.takeStep(ctx, &x.adds, &x.attendCall)
+	if err == nil {
+		x.own.done()
+	}
+	return err
 }
 
 // sendSteps sends requests of some steps to a worker as one, and reads what comes back.
@@ -153,7 +246,9 @@ func (c *Client) sendSteps(ctx context.Context, worker string, items []item) {
 		}
 	}
 	var reply stepReply
-	d, err := c.call(ctx, worker, r.encode(c.id))
+	request := r.encode(c.id)
+	d, err := c.call(ctx, worker, request)
+	reuse(request)
 	if err == nil {
 		err = reply.decode(d, worker, len(r.appends), parts)
 	}

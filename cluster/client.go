@@ -110,9 +110,16 @@ type partCopy struct {
 	id     uint64
 	worker string
 	made   bool // the worker has it; before that it is no news if it has not
-	lost   bool // the worker has it no more, or it has fallen behind
+	lost   bool // the worker has it no more, or it is not wanted any more
+	behind bool // it has not said in time that it took what others have: it is their reserve
 	full   bool // the last append was not taken, and a worker had no memory for it
+
+	late  time.Time // of one that was behind: until then, what it lacks may be on its way
+	lacks bool      // and it has said that it lacks something
 }
+
+// counts reports whether a copy is counted on. The lock of the client is held.
+func (x *partCopy) counts() bool { return !x.lost && !x.behind }
 
 // NewClient starts a client. It keeps what it has on workers alive until Close.
 func NewClient(t Transport, c ClientConfig) (*Client, error) { return newClient(t, c, time.Now) }
@@ -202,6 +209,18 @@ func (c *Client) Workers() (all []Status) {
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Worker, b.Worker) })
 	return all
+}
+
+// answering is how many workers were heard of lately.
+func (c *Client) answering() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if c.healthOf(m).answers() {
+			n++
+		}
+	}
+	return n
 }
 
 // takers are the workers that new copies may be made on.
@@ -369,14 +388,14 @@ func wake(kick chan<- struct{}) {
 	}
 }
 
-// rely gives up some copies if others are of use, and reports whether one is. Layers are appended
-// to at the same time, and none may give up the copies that another one relies on, nor one whose
-// worker answers for one whose worker does not.
-func (c *Client) rely(on, giveUp []*partCopy) bool {
+// rely gives up some copies, and counts no more on some that are late, if others are of use, and
+// reports whether one is. Layers are appended to at the same time, and none may give up the copies
+// that another one relies on, nor one whose worker answers for one whose worker does not.
+func (c *Client) rely(on, giveUp, late []*partCopy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	best := c.bestOf(on)
-	if best == healths || !best.answers() && best > c.bestOf(giveUp) {
+	if best == healths || !best.answers() && best > min(c.bestOf(giveUp), c.bestOf(late)) {
 		return false
 	}
 	for _, x := range on {
@@ -384,6 +403,10 @@ func (c *Client) rely(on, giveUp []*partCopy) bool {
 	}
 	for _, x := range giveUp {
 		x.lost = true
+		wake(c.kick)
+	}
+	for _, x := range late {
+		x.behind, x.late = true, c.now().Add(requestPatience*c.config.Patience)
 		wake(c.kick)
 	}
 	return true
@@ -394,7 +417,7 @@ func (c *Client) rely(on, giveUp []*partCopy) bool {
 func (c *Client) bestOf(copies []*partCopy) health {
 	best := healths
 	for _, x := range copies {
-		if !x.lost {
+		if x.counts() {
 			best = min(best, c.healthOf(c.members[x.worker]))
 		}
 	}

@@ -31,19 +31,34 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	if err != nil {
 		return err
 	}
-	b := &batch{client: c, waiting: len(seqs)}
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	b := &batch{client: c}
 	errs := make([]error, len(seqs))
-	var all sync.WaitGroup
+	var alone sync.WaitGroup
 	from := 0
 	for i, s := range seqs {
-		to := from + lens[i]
-		own, rows := *opt, [2]int{from, to}
-		all.Go(func() {
-			errs[i] = s.stepRows(ctx, &seat{batch: b, row: i}, layer, rows, dst, q, k, v, &own)
-		})
-		from = to
+		x := rowsOf(from, from+lens[i], dst, q, k, v, *opt)
+		from += lens[i]
+		if errs[i] = s.check(layer); errs[i] == nil && !b.add(i, s, layer, x) {
+			own := x // which only a step that goes alone shares
+			alone.Go(func() { errs[i] = s.stepRows(ctx, layer, own) })
+		}
 	}
-	all.Wait()
+	b.send(ctx)
+	b.wait(ctx, func(x *batchStep, goesOn bool) {
+		if !goesOn {
+			errs[x.number] = x.end(ctx)
+			return
+		}
+		alone.Go(func() {
+			ctx, end := x.begin(ctx)
+			defer end()
+			errs[x.number] = x.end(ctx)
+		})
+	})
+	b.sendRest()
+	alone.Wait()
 	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return &StepsError{errs}
 	}
@@ -68,8 +83,8 @@ func (e *StepsError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// checkSteps makes sure that arguments are those of some sequences together. What each has of them
-// is checked with its step. It returns how many tokens each has.
+// checkSteps makes sure that arguments are those of some sequences together. It returns how many
+// tokens each has.
 func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	opt *attn.Options) (lens []int, err error) {
 	for i, s := range seqs {
@@ -114,28 +129,50 @@ func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 			"for each token of the sequences", q.L, dst.L, k.L, values, sum)
 	case opt.LSE != nil && len(opt.LSE) != q.H*sum:
 		return nil, fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, sum)
+	case len(seqs) == 0:
+		return lens, nil
 	}
-	return lens, nil
+	if err := seqs[0].checkTokens(k, v); err != nil {
+		return nil, err
+	}
+	of := *opt
+	of.QueryLens = nil
+	all := seqs[0].callOf(0, *dst, *q, &of)
+	return lens, all.check()
 }
 
-// stepRows is a step with some of the rows.
-func (s *Sequence) stepRows(ctx context.Context, x *seat, layer int, rows [2]int,
-	dst, q, k, v attn.Tensor, opt *attn.Options) error {
-	of := func(x attn.Tensor) attn.Tensor {
-		if none(&x) {
-			return x
-		}
-		return x.Slice(rows[0], rows[1])
+// rows are those of one sequence.
+type rows struct {
+	dst, q, k, v attn.Tensor
+	opt          attn.Options
+	lse          []float32 // of all sequences, with rows per head
+	from, pitch  int
+}
+
+// rowsOf are some rows of the arguments of Steps.
+func rowsOf(from, to int, dst, q, k, v attn.Tensor, opt attn.Options) rows {
+	x := rows{dst.Slice(from, to), q.Slice(from, to), k.Slice(from, to), slice(&v, from, to), opt,
+		opt.LSE, from, q.L}
+	x.opt.QueryLens = nil
+	if x.lse != nil {
+		x.opt.LSE = make([]float32, q.H*(to-from))
 	}
-	all, n := opt.LSE, rows[1]-rows[0]
-	if opt.QueryLens = nil; all != nil {
-		opt.LSE = make([]float32, q.H*n)
+	return x
+}
+
+// done puts results where they are those of a sequence among others.
+func (x *rows) done() {
+	n := x.q.L
+	for h := 0; x.lse != nil && h < x.q.H; h++ {
+		copy(x.lse[h*x.pitch+x.from:], x.opt.LSE[h*n:][:n])
 	}
-	if err := s.step(ctx, x, layer, of(dst), of(q), of(k), of(v), opt); err != nil {
-		return err
+}
+
+// stepRows is a step with some rows.
+func (s *Sequence) stepRows(ctx context.Context, layer int, x rows) error {
+	err := s.Step(ctx, layer, x.dst, x.q, x.k, x.v, &x.opt)
+	if err == nil {
+		x.done()
 	}
-	for h := 0; all != nil && h < q.H; h++ {
-		copy(all[h*q.L+rows[0]:], opt.LSE[h*n:][:n])
-	}
-	return nil
+	return err
 }

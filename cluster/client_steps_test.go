@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,10 +109,8 @@ func TestStepsSameBits(t *testing.T) {
 		for _, format := range []formatPair{{attn.F32, 0}, {attn.I8, attn.I4}} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				t.Parallel()
-				c := quick // but nobody is asked twice only because the machine has much to do
-				c.Patience, c.Gone = 10*time.Second, 20*time.Second
-				b := newBench(t, workers, c)
-				h := b.hooked(c, workers)
+				b := newBench(t, workers, patient)
+				h := b.hooked(patient, workers)
 				x := b.crew(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
 					Format: format.keys, ValueFormat: format.values}, 4, 0, 1, 1023, 2500, 700)
 				opt := bottomRight
@@ -140,9 +139,12 @@ func TestStepsSameBits(t *testing.T) {
 func TestStepsWithKills(t *testing.T) {
 	t.Parallel()
 	c := quick
-	c.Patience, c.Gone = time.Second, 2*time.Second
+	c.Patience, c.Gone = 2*time.Second, 3*time.Second
 	b := newBench(t, 4, c)
 	x := b.crew(small, 2, 10, 1500, 2300, 0, 800, 30)
+	for _, t := range x.twins {
+		t.whole()
+	}
 	for i := range 2 {
 		name := fmt.Sprint("w", i)
 		killed := make(chan struct{})
@@ -167,10 +169,8 @@ func TestStepsWithKills(t *testing.T) {
 // Sequences of a batch fail alone, and one that waits lets the others go on.
 func TestStepsFailAlone(t *testing.T) {
 	t.Parallel()
-	c := quick
-	c.Patience = 2 * time.Second
-	b := newBench(t, 2, c)
-	h := b.hooked(c, 2)
+	b := newBench(t, 2, patient)
+	h := b.hooked(patient, 2)
 	x := b.crew(small, 2, 10, 700, 30)
 	follow := make(chan struct{})
 	h.set(func(_ context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
@@ -181,9 +181,15 @@ func TestStepsFailAlone(t *testing.T) {
 	})
 	x.twins[1].step(0, 1, bottomRight) // its copy follows, but not yet
 	a := x.args(bottomRight, 1, 1, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err := b.client.Steps(ctx, 0, a.dst, a.q, a.k, a.v, a.seqs, &a.opt)
+	ended := make(chan error)
+	go func() { ended <- b.client.Steps(ctx, 0, a.dst, a.q, a.k, a.v, a.seqs, &a.opt) }()
+	b.eventually("the others go on", func() bool {
+		return x.twins[0].far.Len(0) == 11 && x.twins[2].far.Len(0) == 31
+	})
+	cancel()
+	err := <-ended
 	var steps *StepsError
 	if !errors.As(err, &steps) || steps.Errs[0] != nil || steps.Errs[2] != nil ||
 		!errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), "seqs[1]: ") {
@@ -215,10 +221,86 @@ func TestStepsFailAlone(t *testing.T) {
 	}
 }
 
+// Copies are asked for all sequences of a batch together, so that all workers have as much to do,
+// and the others get their tokens with the same requests.
+func TestStepsAreDivided(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Gone = 10*time.Second, 20*time.Second
+	b := newBench(t, 2, c)
+	h := b.hooked(c, 2)
+	x := b.crew(small, 2, slices.Repeat([]int{10}, 16)...)
+	asked := make(chan [2]int, 100)
+	h.set(func(_ context.Context, op uint8, request []byte,
+		call func() ([]byte, error)) ([]byte, error) {
+		if _, _, d := decodeRequest(request); op == opStep {
+			var r stepRequest
+			must(t, r.decode(d))
+			asked <- [2]int{len(r.appends), len(r.attends)}
+		}
+		return call()
+	})
+	x.step(0, bottomRight, slices.Repeat([]int{1}, 16)...)
+	for range 2 {
+		if got := <-asked; got != [2]int{16, 8} {
+			t.Errorf("a worker of two is asked for %d appends and %d attentions of 16", got[0], got[1])
+		}
+	}
+}
+
+// Tokens for copies on a worker that a batch asks nothing of are one request, after the steps.
+func TestStepsFollowTogether(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Copies, c.Patience, c.Gone = 3, 10*time.Second, 20*time.Second
+	b := newBench(t, 3, c)
+	h := b.hooked(c, 3)
+	x := b.crew(small, 2, 10, 20)
+	take := counted(h)
+	for range 3 {
+		x.step(0, bottomRight, 1, 1)
+		x.settle()
+	}
+	if n := take(); n[opStep] != 9 || n[opAppend] > 0 {
+		t.Errorf("requests of 3 steps of 2 sequences with 3 copies each are %v, want 9 steps", n)
+	}
+}
+
+// Who does not answer a batch is not waited for longer than for a step: other copies are asked, and
+// steps that have nothing to do with it have ended.
+func TestStepsWhereOneHangs(t *testing.T) {
+	t.Parallel()
+	c := quick
+	c.Patience, c.Gone = 500*time.Millisecond, 20*time.Second
+	b := newBench(t, 2, c)
+	h := b.hooked(c, 2)
+	x := b.crew(small, 2, 10, 1500, 20, 30)
+	var once sync.Once
+	h.set(func(ctx context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		lost := false
+		if op == opStep {
+			once.Do(func() { lost = true })
+		}
+		if lost {
+			return hang(ctx)
+		}
+		return call()
+	})
+	begin := time.Now()
+	a := x.args(bottomRight, 1, 1, 1, 1)
+	must(t, a.run(b.client, 0))
+	if took := time.Since(begin); took < c.Patience {
+		t.Errorf("a batch one of whose requests was lost took %v", took)
+	}
+	h.set(nil)
+	x.compare(a, 0, bottomRight, 1, 1, 1, 1)
+	x.step(0, bottomRight, 1, 1, 1, 1)
+}
+
 // Batches larger than a message go in several.
 func TestStepsInSeveralMessages(t *testing.T) {
 	t.Parallel()
-	c := quick
+	c := patient
 	c.Chunk = 2000
 	b := newBench(t, 1, c)
 	h := b.hooked(c, 1)

@@ -57,6 +57,7 @@ func TestValuesInKeys(t *testing.T) {
 				opt.Integers = format >= attn.I8
 				x.attend(0, 2, opt)
 			}
+			x.whole()
 			b.kill(fmt.Sprint("w", i))
 			b.restart(fmt.Sprint("w", i))
 			x.whole()
@@ -81,8 +82,10 @@ func TestSameBitsWithKills(t *testing.T) {
 			{attn.I8, attn.I4}} {
 			t.Run(fmt.Sprint(workers, format), func(t *testing.T) {
 				t.Parallel()
-				c := quick // but nobody is given up only because the machine has much to do
-				c.Patience, c.Gone = time.Second, 2*time.Second
+				c := quick
+				if workers > 1 { // nobody is given up only because the machine has much to do
+					c.Patience, c.Gone = 2*time.Second, 3*time.Second
+				}
 				b := newBench(t, workers, c)
 				x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
 					Format: format.keys, ValueFormat: format.values}, 4)
@@ -91,6 +94,7 @@ func TestSameBitsWithKills(t *testing.T) {
 					x.loseAll()
 					return
 				}
+				x.whole()
 				for i := range 2 {
 					name := fmt.Sprint("w", i)
 					killed := make(chan struct{})
@@ -150,13 +154,7 @@ func (t *twin) loseAll() {
 // whole waits until all copies are there again.
 func (t *twin) whole() {
 	t.Helper()
-	for range 1000 {
-		if t.far.Missing() == 0 && t.allAlive() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%d copies are missing after 10 seconds", t.far.Missing())
+	t.eventually("no copies are missing", func() bool { return t.far.Missing() == 0 && t.allAlive() })
 }
 
 func (t *twin) allAlive() bool {
@@ -217,7 +215,7 @@ func TestOptions(t *testing.T) {
 // back within one, and copies take them whole.
 func TestRunsOfSeveralSegments(t *testing.T) {
 	t.Parallel()
-	c := quick
+	c := patient
 	c.Segments = 8
 	b := newBench(t, 0, c)
 	for _, name := range []string{"w0", "w1"} {

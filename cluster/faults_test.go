@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -199,7 +200,7 @@ func TestServerRestarts(t *testing.T) {
 	q, dst := b.tensor(2, 1, 16), b.tensor(2, 1, 16)
 	refusal{ErrUnavailable, "no answer for positions 0 to 1023"}.check(t, "Attend without a server",
 		x.far.Attend(ctx, 0, dst, q, nil))
-	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	k := b.tensor(1, 1, 16)
 	err = x.far.Append(ctx, 0, k, k)
@@ -220,6 +221,7 @@ func TestRestartedEmpty(t *testing.T) {
 	b := newBench(t, 2, quick)
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 8, ValueDim: 8, Format: attn.BF16}, 2)
 	x.append(2500)
+	x.whole()
 	for range 3 {
 		b.kill("w0")
 		b.restart("w0")
@@ -236,28 +238,20 @@ func TestRestartedEmpty(t *testing.T) {
 
 // What a client left that vanished is freed when its lease has ended.
 func TestLease(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 1, quick)
-	link := b.dial()
-	w, err := NewWorker(link, WorkerConfig{Name: "lease", Memory: 1 << 24, Threads: 1,
-		Lease: 200 * time.Millisecond})
-	must(t, err)
-	defer w.Close()
-	_, err = link.Call(context.Background(), "lease", samples()[0])
-	must(t, err)
-	_, err = link.Call(context.Background(), "lease", samples()[1])
-	must(t, err)
-	if s := w.Status(); s.Copies != 1 || s.Used == 0 || s.Clients != 1 || s.Tokens != 2 {
-		t.Fatalf("%+v", s)
-	}
-	for range 100 {
-		if time.Sleep(20 * time.Millisecond); w.Status().Copies == 0 {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 200 * time.Millisecond
+		w, _, ask := asking(t, WorkerConfig{Memory: 1 << 24, Lease: lease})
+		must(t, ask(samples()[0]))
+		must(t, ask(samples()[1]))
+		time.Sleep(lease)
+		if s := w.Status(); s.Copies != 1 || s.Used == 0 || s.Clients != 1 || s.Tokens != 2 {
+			t.Fatalf("%+v", s)
 		}
-	}
-	if s := w.Status(); s.Copies != 0 || s.Used != 0 || s.Clients != 0 {
-		t.Fatalf("%+v after the lease", s)
-	}
+		time.Sleep(lease / 2)
+		if s := w.Status(); s.Copies != 0 || s.Used != 0 || s.Clients != 0 {
+			t.Fatalf("%+v after the lease", s)
+		}
+	})
 }
 
 // A message that comes twice changes nothing, and one of the past is refused.
@@ -308,7 +302,7 @@ func TestLimits(t *testing.T) {
 	c.Copies = 1
 	b := newBench(t, 0, c)
 	_, err := NewWorker(b.dial(), WorkerConfig{Name: "small", Memory: 1 << 20, Sequences: 1,
-		Threads: 1})
+		Threads: 1, Announce: 100 * time.Millisecond})
 	must(t, err)
 	must(t, b.client.Wait(context.Background(), 1))
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64}, 2)
@@ -353,8 +347,8 @@ func contains(s, part string) bool {
 
 // Large messages go in pieces, both ways.
 func TestPieces(t *testing.T) {
-	c := quick
-	c.Chunk, c.Patience = 16<<20, 3*time.Second
+	c := patient
+	c.Chunk = 16 << 20
 	b := newBench(t, 2, c)
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 4, HeadDim: 256, ValueDim: 256}, 8)
 	x.append(1300)
@@ -377,6 +371,7 @@ func TestNothingLeaks(t *testing.T) {
 			x.append(1500)
 			x.attend(1, 1, bottomRight)
 			if i == 1 {
+				x.whole()
 				b.kill("w2")
 				x.append(5)
 				b.restart("w2")
@@ -384,25 +379,18 @@ func TestNothingLeaks(t *testing.T) {
 			}
 			x.far.Release()
 		}
-		for range 300 {
+		b.eventually("workers have no tokens of released sequences", func() bool {
 			left := int64(0)
 			for _, w := range b.workers {
 				left += w.Status().Used + int64(w.Status().Copies)
 			}
-			if left == 0 {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Error("workers have tokens of released sequences after 3 seconds")
+			return left == 0
+		})
 	})
-	for range 300 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d goroutines, want %d as before", runtime.NumGoroutine(), before)
+	b := &bench{TB: t}
+	b.eventually(fmt.Sprint("there are as many goroutines as before, ", before), func() bool {
+		return runtime.NumGoroutine() <= before
+	})
 }
 
 // Parts spread by free memory, and a worker that goes moves only its own.

@@ -9,7 +9,7 @@ import (
 // The order of locks: who holds one takes only those that come after it.
 //
 //	client  Sequence.layers, sequencePart.moving, Sequence.mended, change and grow: gates;
-//	        batch.mu, Sequence.mu, ride.mu, Client.mu
+//	        Sequence.mu, ride.mu, Client.mu
 //	worker  part.copying, Worker.copying and threads: channels;
 //	        Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu
 //

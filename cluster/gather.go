@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,10 +15,12 @@ type gather struct {
 	q           []float32
 	config      attn.StateConfig // of each state
 	parts       []gatherPart     // as those of the call
+	want        []int            // parts of which a row sees a key
 	answers     chan *answer
 	left        int // parts without a state that need one
 	ride        *ride
-	seat        *seat // in a batch that the first requests go with
+	asked       time.Time // when the first requests went, with those of a batch
+	fatal       error     // that an answer was which came with a batch
 }
 
 // gatherPart is how far a part is.
@@ -50,9 +51,16 @@ type answer struct {
 }
 
 func newGather(c *attendCall, first, rows int) *gather {
-	return &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
-		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)), ride: c.ride,
-		seat: c.seat}
+	g := &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
+		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)), ride: c.ride}
+	for i := range g.parts {
+		if len(g.q) > 0 && c.visible(&c.snapshot[i], first, rows) {
+			g.want = append(g.want, i)
+		}
+	}
+	g.left = len(g.want)
+	g.answers = make(chan *answer, 2*len(g.want)+16)
+	return g
 }
 
 // gatherHeads copies a view, one head after another.
@@ -66,35 +74,40 @@ func gatherHeads(x attn.Tensor) []float32 {
 	return out
 }
 
-// run gathers the states of all parts of which a row sees a key.
+// run gathers the states of all parts of which a row sees a key. What went with a batch has been
+// asked.
 func (g *gather) run(ctx context.Context) error {
+	if g.fatal != nil || g.left == 0 {
+		return g.fatal
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var want []int
-	for i := range g.parts {
-		if len(g.q) > 0 && g.call.visible(&g.call.snapshot[i], g.first, g.rows) {
-			want = append(want, i)
+	patience, wait := g.call.client.config.Patience, time.Millisecond
+	first := patience
+	g.askMissing(ctx, 0)
+	if !g.asked.IsZero() {
+		first -= time.Since(g.asked)
+		if err := g.exhausted(ctx, &wait); err != nil {
+			return err
 		}
 	}
-	g.left = len(want)
-	g.answers = make(chan *answer, 2*len(want)+16)
-	g.ask(ctx, want)
-	patience := time.NewTicker(g.call.client.config.Patience)
-	defer patience.Stop()
-	for wait := time.Millisecond; g.left > 0; {
+	late := time.NewTimer(first)
+	defer late.Stop()
+	for g.left > 0 {
 		var err error
 		select {
 		case a := <-g.answers:
 			err = g.take(a)
-			g.askMissing(ctx, want, 0)
-		case <-patience.C: // who has not answered may hang
-			g.askMissing(ctx, want, g.call.client.config.Copies)
+			g.askMissing(ctx, 0)
+		case <-late.C: // who has not answered may hang
+			late.Reset(patience)
+			g.askMissing(ctx, g.call.client.config.Copies)
 			err = g.full()
 		case <-ctx.Done():
-			return g.failure(want, ctx.Err())
+			return g.failure(ctx.Err())
 		}
 		if err == nil {
-			err = g.exhausted(ctx, want, &wait)
+			err = g.exhausted(ctx, &wait)
 		}
 		if err != nil {
 			return err
@@ -103,10 +116,30 @@ func (g *gather) run(ctx context.Context) error {
 	return nil
 }
 
+// takeHere takes the answers that have come, and reports whether that is all.
+func (g *gather) takeHere() bool {
+	for g.left > 0 && g.fatal == nil {
+		select {
+		case a := <-g.answers:
+			g.fatal = g.take(a)
+		default:
+			return false
+		}
+	}
+	return g.fatal == nil
+}
+
+// stuck reports whether nothing that has been asked brings all states.
+func (g *gather) stuck() bool {
+	return g.fatal != nil || slices.ContainsFunc(g.want, func(i int) bool {
+		return !g.parts[i].done && g.parts[i].running == 0
+	})
+}
+
 // askMissing asks further copies of parts for which at most a number of requests runs.
-func (g *gather) askMissing(ctx context.Context, want []int, running int) {
+func (g *gather) askMissing(ctx context.Context, running int) {
 	var missing []int
-	for _, i := range want {
+	for _, i := range g.want {
 		if !g.parts[i].done && g.parts[i].running <= running {
 			missing = append(missing, i)
 		}
@@ -115,47 +148,12 @@ func (g *gather) askMissing(ctx context.Context, want []int, running int) {
 }
 
 // ask asks another copy of each of some parts, with one request for each worker.
-func (g *gather) ask(ctx context.Context, want []int) {
-	var parts, keys []int
-	var copies [][]*partCopy
-	var holders [][]string
-	for _, i := range want {
-		next := g.untried(i)
-		if len(next) == 0 {
-			continue
-		}
-		names := make([]string, len(next))
-		for n, x := range next {
-			names[n] = x.worker
-		}
-		parts, keys = append(parts, i), append(keys, g.call.snapshot[i].keys)
-		copies, holders = append(copies, next), append(holders, names)
-	}
-	requests := map[string]*answer{}
-	for n, worker := range spread(parts, holders, keys) {
-		i, x := parts[n], copies[n][slices.Index(holders[n], worker)]
-		g.parts[i].tried = append(g.parts[i].tried, x)
-		g.parts[i].running++
-		a := requests[worker]
-		if a == nil {
-			a = &answer{worker: worker}
-			requests[worker] = a
-		}
-		a.parts, a.copies = append(a.parts, i), append(a.copies, x)
-	}
-	for _, a := range requests {
-		a.joins = joins(a.parts, len(g.parts))
-		a.request = g.request(a)
-		a.ride = g.rideOn(a.worker)
-	}
-	g.dispatch(ctx, slices.Collect(maps.Values(requests)))
-}
-
-// dispatch sends requests, those that a batch does not take by themselves.
-func (g *gather) dispatch(ctx context.Context, requests []*answer) {
-	if g.seat != nil && g.seat.take(ctx, g, requests) {
+func (g *gather) ask(ctx context.Context, parts []int) {
+	if len(parts) == 0 {
 		return
 	}
+	wants := g.wants(nil, 0, parts)
+	requests, _ := g.requests(wants, spread(wants))
 	for _, a := range requests {
 		go func() {
 			g.send(ctx, a)
@@ -163,6 +161,45 @@ func (g *gather) dispatch(ctx context.Context, requests []*answer) {
 			g.answer(ctx, a)
 		}()
 	}
+}
+
+// wants adds those of some parts that have copies to ask, of a sequence of a batch.
+func (g *gather) wants(all []want, sequence int, parts []int) []want {
+	for _, i := range parts {
+		if next := g.untried(i); len(next) > 0 {
+			all = append(all, want{sequence, i, g.call.snapshot[i].keys, next})
+		}
+	}
+	return all
+}
+
+// requests are those for chosen copies, one for each worker, and the copies to which the tokens of
+// a step do not go with them.
+func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest []*partCopy) {
+	for n, x := range chosen {
+		i := wants[n].part
+		g.parts[i].tried = append(g.parts[i].tried, x)
+		g.parts[i].running++
+		at := slices.IndexFunc(all, func(a *answer) bool { return a.worker == x.worker })
+		if at < 0 {
+			at, all = len(all), append(all, &answer{worker: x.worker})
+		}
+		a := all[at]
+		a.parts, a.copies = append(a.parts, i), append(a.copies, x)
+	}
+	if g.ride != nil {
+		rest = g.call.missing(g.ride)
+	}
+	for _, a := range all {
+		a.joins = joins(a.parts, len(g.parts))
+		a.request = g.request(a)
+		at := slices.IndexFunc(rest, func(x *partCopy) bool { return x.worker == a.worker })
+		if at >= 0 {
+			a.ride = g.ride.fly(rest[at])
+			rest = slices.Delete(rest, at, at+1)
+		}
+	}
+	return all, rest
 }
 
 // answer is called when a request has an answer, or an error.
@@ -240,7 +277,7 @@ func (g *gather) send(ctx context.Context, a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	defer cancel()
 	if a.ride != nil {
-		c.sendSteps(ctx, a.worker, []item{{0, ctx, g, a}})
+		c.sendSteps(ctx, a.worker, []item{{g: g, a: a}})
 		return
 	}
 	d, err := c.call(ctx, a.worker, a.request.encode(c.id))
@@ -255,9 +292,9 @@ const requestPatience = 10
 
 // exhausted is called when somebody has answered. For a part that nobody is asked for any more, it
 // begins again after a while, or says that all copies are gone.
-func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration) error {
+func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 	var again []int
-	for _, i := range want {
+	for _, i := range g.want {
 		p := &g.parts[i]
 		if p.done || p.running > 0 {
 			continue
@@ -269,7 +306,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 		switch {
 		case !alive && p.refusal != nil:
 			return p.refusal
-		case !alive:
+		case !alive && !g.call.recall(g.call.snapshot[i].part):
 			return g.call.lostError(g.call.snapshot[i].part, p.cause)
 		}
 		again = append(again, i)
@@ -280,7 +317,7 @@ func (g *gather) exhausted(ctx context.Context, want []int, wait *time.Duration)
 	select {
 	case <-time.After(*wait):
 	case <-ctx.Done():
-		return g.failure(want, ctx.Err())
+		return g.failure(ctx.Err())
 	}
 	*wait = min(2*(*wait), 100*time.Millisecond)
 	for _, i := range again {
@@ -298,8 +335,8 @@ func (g *gather) close() {
 }
 
 // failure says for which part there was not enough time.
-func (g *gather) failure(want []int, cause error) error {
-	for _, i := range want {
+func (g *gather) failure(cause error) error {
+	for _, i := range g.want {
 		if g.parts[i].done {
 			continue
 		}

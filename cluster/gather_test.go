@@ -11,7 +11,22 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Whoever holds parts is chosen so that the worker with the most keys has about as few as can be.
+// wantsOf are parts of a number of sequences, one of the first, one of the second and so on.
+func wantsOf(sequences int, holders [][]string, keys []int) (all []want) {
+	for s := range sequences {
+		for i := s; i < len(holders); i += sequences {
+			x := want{sequence: s, part: i / sequences, keys: keys[i]}
+			for _, worker := range holders[i] {
+				x.copies = append(x.copies, &partCopy{worker: worker})
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// Copies of parts are chosen so that the worker with the most keys has about as few as can be, for
+// one sequence and for several together.
 func TestSpread(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -23,13 +38,12 @@ func TestSpread(t *testing.T) {
 			keys = append(keys, 1024)
 		}
 		keys[len(keys)-1] = 1 + random.IntN(1024)
-		chosen := spread(countTo(len(holders)), holders, keys)
-		load := map[string]int{}
-		for i, worker := range chosen {
-			if !slices.Contains(holders[i], worker) {
-				t.Fatalf("%s is asked for part %d of %v", worker, i, holders)
+		wants, load := wantsOf(1+random.IntN(len(holders)), holders, keys), map[string]int{}
+		for i, x := range spread(wants) {
+			if !slices.Contains(wants[i].copies, x) {
+				t.Fatalf("%s is asked for part %d of %v", x.worker, i, holders)
 			}
-			load[worker] += keys[i]
+			load[x.worker] += wants[i].keys
 		}
 		got := 0
 		for _, n := range load {
@@ -39,13 +53,6 @@ func TestSpread(t *testing.T) {
 			t.Fatalf("a worker has %d keys of %v, %d are possible", got, holders, least)
 		}
 	}
-}
-
-func countTo(n int) (all []int) {
-	for i := range n {
-		all = append(all, i)
-	}
-	return all
 }
 
 // leastLoad tries all choices.
@@ -74,7 +81,11 @@ func TestSpreadKeepsNeighbours(t *testing.T) {
 		holders, keys = append(holders, []string{"b", "a"}), append(keys, 1024)
 	}
 	want := append(slices.Repeat([]string{"b"}, 8), slices.Repeat([]string{"a"}, 8)...)
-	if got := spread(countTo(16), holders, keys); !slices.Equal(got, want) {
+	var got []string
+	for _, x := range spread(wantsOf(1, holders, keys)) {
+		got = append(got, x.worker)
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("asked are %v, want %v", got, want)
 	}
 }
@@ -148,7 +159,7 @@ func TestStatesOfNeighboursAreOne(t *testing.T) {
 		must(t, err)
 		defer w.Close()
 		c := counting{Transport: &l}
-		client, err := NewClient(&c, quick)
+		client, err := NewClient(&c, patient)
 		must(t, err)
 		defer client.Close()
 		b := &bench{TB: t, client: client, rand: rand.New(rand.NewPCG(1, 2))}
@@ -183,7 +194,9 @@ func TestGroupWithoutAPart(t *testing.T) {
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 8, ValueDim: 8}, 4)
 	x.append(8 * 1024)
 	for i := range 8 {
+		x.far.mu.Lock()
 		lost := x.far.parts[i].copies[i%2]
+		x.far.mu.Unlock()
 		b.workers[lost.worker].remove(b.client.id, lost.id)
 		x.attend(0, 3, bottomRight)
 		x.whole()

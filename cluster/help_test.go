@@ -29,9 +29,14 @@ type bench struct {
 	rand    *rand.Rand
 }
 
-// quick are waits for tests.
-var quick = ClientConfig{Copies: 2, Segments: 1, Patience: 300 * time.Millisecond,
-	Gone: time.Second, Lease: 5 * time.Second, Timeout: 20 * time.Second}
+// quick are waits for tests, and patient those where nobody is to be asked twice, or given up, only
+// because the machine has much to do.
+var (
+	quick = ClientConfig{Copies: 2, Segments: 1, Patience: 300 * time.Millisecond, Gone: time.Second,
+		Lease: 5 * time.Second, Timeout: time.Minute}
+	patient = ClientConfig{Copies: 2, Segments: 1, Patience: 20 * time.Second,
+		Gone: 40 * time.Second, Lease: time.Minute, Timeout: time.Minute}
+)
 
 func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	t.Helper()
@@ -120,19 +125,63 @@ func (b *bench) restart(name string) {
 			return w.Instance == instance
 		})
 	})
-	b.client.renewAll(context.Background()) // which says what it has no more
+	b.eventually("the client knows what "+name+" has no more", func() bool {
+		b.client.renewAll(context.Background()) // which says it, unless it is late
+		return b.keeps(name)
+	})
+}
+
+// keeps reports whether a worker has all copies that the client counts on.
+func (b *bench) keeps(name string) bool {
+	c, w := b.client, b.workers[name]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range c.copies {
+		if x.worker == name && x.made && !x.lost {
+			if o := w.clients[c.id]; o == nil || o.copies[x.id] == nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // eventually waits until something is so.
 func (b *bench) eventually(what string, so func() bool) {
 	b.Helper()
-	for range 1000 {
+	for range 6000 {
 		if so() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	b.Fatalf("after 10 seconds it is not so that %s", what)
+	b.Fatalf("after a minute it is not so that %s", what)
+}
+
+// stopwatch returns what says how long it has been, without the moments in which the machine lets
+// this process do nothing.
+func stopwatch() (stop func() time.Duration) {
+	const tick = 5 * time.Millisecond
+	ended, took := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		sum := time.Duration(0)
+		for last, over := time.Now(), false; !over; {
+			select {
+			case <-ended:
+				over = true
+			case <-time.After(tick):
+			}
+			now := time.Now()
+			sum, last = sum+min(now.Sub(last), 2*tick), now
+		}
+		took <- sum
+	}()
+	return func() time.Duration {
+		close(ended)
+		return <-took
+	}
 }
 
 // twin is a sequence on the cluster, and the same in one store.

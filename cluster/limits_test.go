@@ -107,19 +107,21 @@ func TestHellos(t *testing.T) {
 	link := b.dial()
 	said, err := link.conn.SubscribeSync("attn.status")
 	must(t, err)
+	begin := time.Now()
 	must(t, link.conn.Flush())
-	const asked = 300 * time.Millisecond
-	for until := time.Now().Add(asked); time.Now().Before(until); {
+	for n := 0; n < 3 || time.Since(begin) < 300*time.Millisecond; {
 		for range 100 {
 			must(t, link.conn.Publish("attn.hello", nil))
 		}
 		must(t, link.conn.Flush())
+		n, _, err = said.Pending()
+		must(t, err)
 	}
 	time.Sleep(2 * helloPause)
 	n, _, err := said.Pending()
 	must(t, err)
-	if most := int(asked/helloPause) + 8; n < 3 || n > most {
-		t.Errorf("%d announcements were made, want 3 to %d", n, most)
+	if most := int(time.Since(begin)/helloPause) + 8; n > most {
+		t.Errorf("%d announcements were made, want at most %d", n, most)
 	}
 }
 
@@ -164,7 +166,7 @@ accounts {
 		must(t, err)
 	}
 	must(t, full.conn.Flush())
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, err = full.Call(ctx, "w", beginRequest(opStatus, clientID{}).data)
 	refusal{ErrLimit, "maximum subscriptions exceeded"}.check(t, "a subscription", err)

@@ -36,10 +36,14 @@ func (d *decoder) client() (id clientID) {
 // beginRequest starts a request.
 func beginRequest(op uint8, client clientID) *encoder {
 	e := new(encoder)
+	e.begin(op, client)
+	return e
+}
+
+func (e *encoder) begin(op uint8, client clientID) {
 	e.u32(messageMagic)
 	e.u8(op)
 	e.client(client)
-	return e
 }
 
 // decodeRequest reads the beginning of a request.

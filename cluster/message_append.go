@@ -104,15 +104,25 @@ func (p *tokenPiece) check(of *part) error {
 	return nil
 }
 
-// views are tokens [from, to) of a piece of elements.
-func (p *tokenPiece) views(s *shape, from, to int) (k, v attn.Tensor) {
-	view := func(raw []byte, f attn.Format, dim int) attn.Tensor {
+// appendTo adds tokens [from, to) of a piece of elements to a run.
+func (p *tokenPiece) appendTo(r *run, s *shape, from, to int) error {
+	b, _ := elementBuffers.Get().(*[2][]float32)
+	if b == nil {
+		b = new([2][]float32)
+	}
+	view := func(i int, raw []byte, f attn.Format, dim int) attn.Tensor {
 		token := s.kvHeads * dim * wireBytes(f)
-		return attn.BLHD(elements(f, raw[from*token:to*token]), 1, to-from, s.kvHeads, dim)
+		b[i] = elements(f, raw[from*token:to*token], b[i])
+		return attn.BLHD(b[i], 1, to-from, s.kvHeads, dim)
 	}
-	k = view(p.k, s.format, s.headDim)
+	var v attn.Tensor
+	k := view(0, p.k, s.format, s.headDim)
 	if !s.valuesInKeys {
-		v = view(p.v, s.valueFormat, s.valueDim)
+		v = view(1, p.v, s.valueFormat, s.valueDim)
 	}
-	return k, v
+	err := r.Append(k, v)
+	if 4*max(cap(b[0]), cap(b[1])) <= mostReused {
+		elementBuffers.Put(b)
+	}
+	return err
 }

@@ -1,7 +1,5 @@
 package cluster
 
-import "slices"
-
 // stepRequest is what a worker does at once: all appends, and then all attentions, which see what
 // was appended. Each has an outcome of its own.
 type stepRequest struct {
@@ -13,15 +11,15 @@ type stepRequest struct {
 const mostSteps = 4096
 
 func (r *stepRequest) encode(client clientID) []byte {
-	e := beginRequest(opStep, client)
-	size := 8
+	size := 64
 	for i := range r.appends {
 		size += r.appends[i].size()
 	}
 	for i := range r.attends {
 		size += r.attends[i].size()
 	}
-	e.data = slices.Grow(e.data, size)
+	e := &encoder{newBuffer(size)}
+	e.begin(opStep, client)
 	e.u32(uint32(len(r.appends)))
 	for i := range r.appends {
 		r.appends[i].write(e)
@@ -64,12 +62,12 @@ type attendOutcome struct {
 }
 
 func (r *stepReply) encode() []byte {
-	e := beginReply()
-	size := 8 * len(r.appends)
+	size := 8 + 8*len(r.appends)
 	for i := range r.attends {
 		size += 8 + r.attends[i].size()
 	}
-	e.data = slices.Grow(e.data, size)
+	e := &encoder{newBuffer(size)}
+	e.ok()
 	for _, a := range r.appends {
 		if e.fault(a.err); a.err == nil {
 			e.u32(uint32(a.length))

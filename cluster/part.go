@@ -17,6 +17,7 @@ type part struct {
 	arena   *arena
 	long    int                                // tokens of a run at most
 	copying chan struct{}                      // has an element while a request to copy runs,
+	copied  int                                // which goes on with this layer,
 	copier  atomic.Pointer[context.CancelFunc] // and this ends the last one
 
 	mu     sync.RWMutex
@@ -146,11 +147,11 @@ func (p *part) appendSome(l *partLayer, piece *tokenPiece, at int) (err error) {
 			return err
 		}
 	}
-	err = last.Append(piece.views(&p.shape, at, at+n))
+	err = piece.appendTo(last, &p.shape, at, at+n)
 	if errors.Is(err, attn.ErrCapacity) { // the slab has fewer pages, and others take the rest
 		room := -l.length&(attn.Block-1) + attn.Block*last.slab.store.FreePages()
 		if n = min(n, room); n > 0 {
-			err = last.Append(piece.views(&p.shape, at, at+n))
+			err = piece.appendTo(last, &p.shape, at, at+n)
 		}
 	}
 	if err != nil {

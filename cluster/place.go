@@ -73,10 +73,7 @@ func (s *Sequence) places(part int) []string {
 // part.
 func (s *Sequence) held(part int) (held map[string]int, beside map[string]bool) {
 	held, beside = map[string]int{}, map[string]bool{}
-	s.mu.Lock()
-	parts := slices.Clone(s.parts)
-	s.mu.Unlock()
-	for _, p := range parts {
+	for _, p := range s.all() {
 		for _, x := range s.good(p) {
 			held[x.worker]++
 			beside[x.worker] = beside[x.worker] || p.index == part-1

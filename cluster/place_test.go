@@ -22,9 +22,9 @@ func TestTogether(t *testing.T) {
 // states travel.
 func TestNeighboursLieTogether(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 4, quick)
+	b := newBench(t, 4, patient)
 	count := &counting{Transport: b.client.transport}
-	client, err := NewClient(count, quick)
+	client, err := NewClient(count, patient)
 	must(t, err)
 	defer client.Close()
 	must(t, client.Wait(t.Context(), 4))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -306,19 +307,30 @@ func TestDeadlines(t *testing.T) {
 	must(t, err)
 	x := b.tensor(1, 3, 4)
 	must(t, s.Append(context.Background(), 0, x, x))
-	f.set("w0", func(context.Context, []byte) ([]byte, error) { return errorReply(ErrBusy), nil })
 	defer f.set("", nil)
 	brief := func(call func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		return call(ctx)
 	}
+	refused := func(call func(context.Context) error) error { // until it has been, some times
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var times atomic.Int32
+		f.set("w0", func(context.Context, []byte) ([]byte, error) {
+			if times.Add(1) == 6 {
+				cancel()
+			}
+			return errorReply(ErrBusy), nil
+		})
+		return call(ctx)
+	}
 	dst := attn.BHLD(make([]float32, 12), 1, 1, 3, 4)
 	refusal{ErrUnavailable, "no answer for positions 0 to 2 of sequence"}.check(t, "Attend",
-		brief(func(ctx context.Context) error { return s.Attend(ctx, 0, dst, x, nil) }))
+		refused(func(ctx context.Context) error { return s.Attend(ctx, 0, dst, x, nil) }))
 	sameBits(t, "dst", dst.Data, make([]float32, 12))
 	refusal{ErrBusy, ""}.check(t, "Append",
-		brief(func(ctx context.Context) error { return s.Append(ctx, 0, x, x) }))
+		refused(func(ctx context.Context) error { return s.Append(ctx, 0, x, x) }))
 	refusal{ErrUnavailable, "1 workers are there, want 2"}.check(t, "Wait",
 		brief(func(ctx context.Context) error { return client.Wait(ctx, 2) }))
 	f.set("", nil)

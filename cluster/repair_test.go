@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,9 +34,10 @@ func TestPace(t *testing.T) {
 // faster than workers may, though each call copies but a little.
 func TestMovesAtOnce(t *testing.T) {
 	t.Parallel()
-	c := quick
-	c.Copies, c.Moves = 1, 3
+	c := patient
+	c.Copies, c.Moves, c.Patience = 1, 3, time.Second
 	b := newBench(t, 0, c)
+	h := b.hooked(c, 0)
 	const rate = 4 << 20
 	b.change = func(c *WorkerConfig) { c.CopyRate = rate }
 	b.startAll([]string{"w0"})
@@ -44,32 +46,76 @@ func TestMovesAtOnce(t *testing.T) {
 	x.append(6500) // 7 parts, 6.5 MB
 	b.startAll([]string{"w1"})
 	must(t, b.client.Wait(context.Background(), 2))
-	w1 := b.workers["w1"]
-	w1.copySlice = time.Millisecond
-	start, most, drained := time.Now(), 0, make(chan error, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	b.workers["w1"].copySlice = time.Millisecond
+	most := b.atOnce(h, opCopy)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	go func() { drained <- b.workers["w0"].Drain(ctx) }()
-	for done := false; !done; time.Sleep(time.Millisecond) {
-		most = max(most, len(w1.copying))
-		select {
-		case err := <-drained:
-			must(t, err)
-			done = true
-		default:
-		}
-	}
+	must(t, b.workers["w0"].Drain(ctx))
 	const run = 1024 * 2 * 64 * 4
 	least := time.Duration(float64(6500*2*2*64*4-c.Moves*2*run) / rate * float64(time.Second))
 	if took := time.Since(start); took < least {
 		t.Errorf("leaving took %v, want at least %v", took, least)
 	}
-	if most < 2 || most > c.Moves {
-		t.Errorf("%d copies were made at a time, want 2 to %d", most, c.Moves)
+	if n := most(); n < 2 || n > c.Moves {
+		t.Errorf("%d copies were made at a time, want 2 to %d", n, c.Moves)
 	}
 	b.kill("w0")
 	x.attend(0, 3, bottomRight)
 	x.attend(1, 3, bottomRight)
+}
+
+// A copy is made though each call copies one run only: each goes on with the layer that is next.
+func TestMovesByRuns(t *testing.T) {
+	t.Parallel()
+	c := patient
+	c.Copies = 1
+	b := newBench(t, 2, c)
+	for _, w := range b.workers {
+		w.copySlice = 0
+	}
+	x := b.twin(small, 2)
+	x.append(100)
+	name := b.fullest()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	must(t, b.drain(ctx, name))
+	delete(b.workers, name)
+	delete(b.links, name)
+	x.attendAll()
+}
+
+// atOnce counts how many calls for something there are at the same time at most. The first one waits
+// for another.
+func (b *bench) atOnce(h *hooked, what uint8) (most func() int) {
+	var mu sync.Mutex
+	now, peak, two := 0, 0, make(chan struct{})
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now += change; now > peak {
+			if peak = now; peak == 2 {
+				close(two)
+			}
+		}
+	}
+	h.set(func(ctx context.Context, op uint8, _ []byte, call func() ([]byte, error)) ([]byte, error) {
+		if op != what {
+			return call()
+		}
+		count(1)
+		defer count(-1)
+		select {
+		case <-two:
+		case <-ctx.Done():
+		}
+		return call()
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return peak
+	}
 }
 
 // stuck is a transport whose calls do not return until it is told.

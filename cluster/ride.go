@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -15,14 +14,12 @@ type ride struct {
 	request appendRequest
 
 	mu     sync.Mutex
-	took   map[*partCopy]outcome // what is known
-	flying int                   // requests with the tokens whose outcome is not
-	landed chan struct{}         // has an element when none is flying any more
+	known  []outcome // of copies
+	flying int       // requests with the tokens whose outcome is not known
+	landed func()    // to be called when none is flying any more
 }
 
-func newRide(p *sequencePart, r appendRequest) *ride {
-	return &ride{part: p, request: r, took: map[*partCopy]outcome{}, landed: make(chan struct{}, 1)}
-}
+func newRide(p *sequencePart, r appendRequest) *ride { return &ride{part: p, request: r} }
 
 // length is how many tokens a copy has at least that has taken the message.
 func (r *ride) length() int { return r.request.position + int(r.request.tokens()) }
@@ -55,16 +52,29 @@ func (r *ride) outcomes() map[*partCopy]outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := map[*partCopy]outcome{}
-	for x, o := range r.took {
-		known[x] = o
+	for _, o := range r.known {
+		known[o.copy] = o
 	}
 	return known
 }
 
+// outcome is what is known of a copy, to be changed. The lock is held.
+func (r *ride) outcome(x *partCopy) *outcome {
+	for i := range r.known {
+		if r.known[i].copy == x {
+			return &r.known[i]
+		}
+	}
+	r.known = append(r.known, outcome{copy: x})
+	return &r.known[len(r.known)-1]
+}
+
 // missing are the copies that have not taken the message, as far as is known.
 func (s *Sequence) missing(r *ride) []*partCopy {
-	known := r.outcomes()
-	return slices.DeleteFunc(s.good(r.part), func(x *partCopy) bool { return known[x].took() })
+	good := s.good(r.part)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(good, func(x *partCopy) bool { return r.outcome(x).took() })
 }
 
 // took reports whether a copy has taken a request.
@@ -72,11 +82,9 @@ func (o outcome) took() bool { return o.final && o.err == nil }
 
 // fly lets the message go with a request, to a copy.
 func (r *ride) fly(x *partCopy) *partCopy {
-	if x != nil {
-		r.mu.Lock()
-		r.flying++
-		r.mu.Unlock()
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flying++
 	return x
 }
 
@@ -94,60 +102,30 @@ func (r *ride) land(a *answer) {
 			r.length())
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if x := a.ride; !r.took[x].took() {
-		r.took[x] = outcome{x, o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)}
+	if known := r.outcome(a.ride); !known.took() {
+		known.err, known.final = o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)
 	}
+	var landed func()
 	if r.flying--; r.flying == 0 {
-		select {
-		case r.landed <- struct{}{}:
-		default:
-		}
+		landed, r.landed = r.landed, nil
+	}
+	r.mu.Unlock()
+	if landed != nil {
+		landed()
 	}
 }
 
-// wait waits until no message is flying.
-func (r *ride) wait(ctx context.Context) {
-	for {
-		r.mu.Lock()
-		flying := r.flying
-		r.mu.Unlock()
-		if flying == 0 {
-			return
-		}
-		select {
-		case <-r.landed:
-		case <-ctx.Done():
-			return
-		}
+// whenLanded calls f when no message is flying any more.
+func (r *ride) whenLanded(f func()) {
+	r.mu.Lock()
+	flies := r.flying > 0
+	if flies {
+		r.landed = f
 	}
-}
-
-// rideOn is the copy on a worker that is to take the tokens of a step with what is asked there, nil
-// if there is none.
-func (g *gather) rideOn(worker string) *partCopy {
-	if g.ride == nil {
-		return nil
+	r.mu.Unlock()
+	if !flies {
+		f()
 	}
-	for _, x := range g.call.missing(g.ride) {
-		if x.worker == worker {
-			return g.ride.fly(x)
-		}
-	}
-	return nil
-}
-
-// rest are the copies that tokens do not ride to with some requests.
-func (g *gather) rest(requests []*answer) (rest []*answer) {
-	if g.ride == nil {
-		return nil
-	}
-	for _, x := range g.call.missing(g.ride) {
-		if !slices.ContainsFunc(requests, func(a *answer) bool { return a.ride == x }) {
-			rest = append(rest, &answer{worker: x.worker, ride: g.ride.fly(x)})
-		}
-	}
-	return rest
 }
 
 // full is that a copy of the end has no room, where the others have had time to say otherwise.

@@ -65,7 +65,7 @@ func TestFullWorkers(t *testing.T) {
 	for copies := 1; copies <= 2; copies++ {
 		t.Run(fmt.Sprint(copies), func(t *testing.T) {
 			t.Parallel()
-			c := quick
+			c := patient
 			c.Copies, c.Chunk = copies, 50*128 // so that an append has several messages to a part
 			b := newBench(t, 0, c)
 			capacity := int64(0)
@@ -123,7 +123,7 @@ func (b *bench) empties() {
 // A part whose workers are both full moves to one that came later, layers in parallel.
 func TestMoves(t *testing.T) {
 	for _, format := range []attn.Format{attn.F32, attn.I8} {
-		b := newBench(t, 0, quick)
+		b := newBench(t, 0, patient)
 		b.memory = 1 << 19
 		b.start("w0")
 		b.start("w1")
@@ -156,10 +156,12 @@ func TestMoves(t *testing.T) {
 
 // Appends to layers that are concluded at the same time do not give up each other's copies.
 func TestNoneIsLeft(t *testing.T) {
-	b := newBench(t, 2, quick)
+	b := newBench(t, 2, patient)
 	x := b.twin(small, 2)
 	x.append(100)
 	p := x.far.parts[0]
+	p.moving <- struct{}{} // so that no copy is made again meanwhile
+	defer func() { <-p.moving }()
 	copies := x.far.good(p)
 	full := fail(attn.ErrCapacity, "full")
 	one := map[*partCopy]outcome{copies[0]: {final: true}, copies[1]: {final: true, err: full}}
@@ -178,7 +180,7 @@ func TestNoneIsLeft(t *testing.T) {
 
 // What is done to undo an append to one layer disturbs no attention over another.
 func TestAttendWhileUndone(t *testing.T) {
-	c := quick
+	c := patient
 	c.Copies = 1
 	b := newBench(t, 0, c)
 	b.memory = 1 << 19

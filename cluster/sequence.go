@@ -47,7 +47,7 @@ type Sequence struct {
 	lengths  []int
 	taken    []int           // as lengths, with what an append that is running has brought to copies
 	follows  []chan struct{} // of layers whose last step copies follow; closed when they have
-	broken   bool            // an append failed, so copies may have more than lengths say
+	broken   bool            // an append failed, or copies were recalled: they may have other lengths
 	cuts     int             // that have begun and ended: of copies' epochs, while it is odd
 	parts    []*sequencePart
 	pause    context.Context // if not nil, appends begin when it ends: a copy is catching up
@@ -59,6 +59,7 @@ type sequencePart struct {
 	epoch  uint32
 	copies []*partCopy
 	moving chan struct{} // has an element while a copy is made
+	doubts bool          // a copy was recalled, and is to be cut before it is one as others
 }
 
 func newSequencePart(index int) *sequencePart {
@@ -115,28 +116,28 @@ func (s *Sequence) Len(layer int) int {
 
 // Missing is how many copies of parts are still to be made again.
 func (s *Sequence) Missing() (n int) {
-	s.mu.Lock()
-	parts := slices.Clone(s.parts)
-	s.mu.Unlock()
-	for _, p := range parts {
+	for _, p := range s.all() {
 		n += max(0, s.client.config.Copies-len(s.good(p)))
 	}
 	return n
 }
 
+// all are the parts that there are.
+func (s *Sequence) all() []*sequencePart {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.parts)
+}
+
 // good are the copies of a part that are of use, those of workers that answer first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 	s.mu.Lock()
-	all := slices.Clone(p.copies)
+	good = slices.Clone(p.copies)
 	s.mu.Unlock()
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, x := range all {
-		if !x.lost {
-			good = append(good, x)
-		}
-	}
+	good = slices.DeleteFunc(good, func(x *partCopy) bool { return !x.counts() })
 	slices.SortStableFunc(good, func(a, b *partCopy) int { return c.doubt(a) - c.doubt(b) })
 	return good
 }
@@ -263,8 +264,18 @@ func (s *Sequence) copiesOf(parts []*sequencePart) (all []*partCopy) {
 
 // sweep frees the copies of a part that are of no use any more.
 func (s *Sequence) sweep(p *sequencePart) {
-	var lost []*partCopy
+	if _, staying := s.client.count(s.good(p)); staying >= s.client.config.Copies {
+		s.loseReserve(p, dead)
+	}
+	if lost := s.takeLost(p); len(lost) > 0 {
+		s.client.freeSoon(lost)
+	}
+}
+
+// takeLost takes the copies from a part that are of no use any more.
+func (s *Sequence) takeLost(p *sequencePart) (lost []*partCopy) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	p.copies = slices.DeleteFunc(slices.Clone(p.copies), func(x *partCopy) bool {
 		if s.client.isLost(x) {
 			lost = append(lost, x)
@@ -272,8 +283,5 @@ func (s *Sequence) sweep(p *sequencePart) {
 		}
 		return false
 	})
-	s.mu.Unlock()
-	if len(lost) > 0 {
-		s.client.freeSoon(lost)
-	}
+	return lost
 }

@@ -166,11 +166,15 @@ func (s *Sequence) begun(t *tokens) (int, error) {
 
 // message is tokens from number at of some on, and the part that they go to.
 func (s *Sequence) message(ctx context.Context, t *tokens, at int) (*ride, error) {
-	n := s.messageLength(t, at)
 	p, err := s.part(ctx, (t.length+at)/s.tokens)
 	if err != nil {
 		return nil, err
 	}
+	return s.messageTo(p, t, at, s.messageLength(t, at))
+}
+
+// messageTo is n tokens from number at of some on, which go to a part.
+func (s *Sequence) messageTo(p *sequencePart, t *tokens, at, n int) (_ *ride, err error) {
 	r := appendRequest{epoch: p.epoch, layer: uint32(t.layer), position: (t.length + at) % s.tokens}
 	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
 		return nil, err
@@ -302,6 +306,9 @@ func (s *Sequence) toRest(ctx context.Context, p *sequencePart, request func(cop
 	length int, state map[*partCopy]outcome) error {
 	for {
 		copies := s.good(p)
+		if len(copies) == 0 && s.recall(p) {
+			continue
+		}
 		if len(copies) == 0 {
 			return s.lostError(p, fail(errUnknown, "no copy is left"))
 		}
@@ -380,12 +387,13 @@ func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) boo
 	return true
 }
 
-// conclude gives up the copies that have not taken a request that others took. If those that took
-// it are of no use any more, the request is to be sent again.
+// conclude gives up the copies that have refused a request that others took. Those that have not
+// answered become the reserve. If those that took it are of no use any more, or the reserve has to
+// be asked, the request is to be sent again.
 func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
 	c := s.client
-	var took, others []*partCopy
+	var took, others, refused, late []*partCopy
 	lost, full := 0, false
 	for _, x := range copies {
 		o := state[x]
@@ -393,8 +401,12 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 			took = append(took, x)
 			continue
 		}
-		others = append(others, x)
-		gone := errors.Is(o.err, errUnknown) || errors.Is(o.err, errStale)
+		if others = append(others, x); o.final {
+			refused = append(refused, x)
+		} else {
+			late = append(late, x)
+		}
+		gone := o.final && (errors.Is(o.err, errUnknown) || errors.Is(o.err, errStale))
 		if gone {
 			c.lose(x)
 		}
@@ -409,13 +421,15 @@ func (s *Sequence) conclude(p *sequencePart, copies []*partCopy,
 		}
 	}
 	switch {
-	case c.rely(took, others):
+	case c.rely(took, refused, late):
 		if len(others) > 0 {
 			s.sweep(p)
 		}
 		return false, nil
 	case len(took) > 0:
 		return true, fail(ErrUnavailable, "the copies that took a request are gone: %v", err)
+	case lost == len(copies) && s.recall(p):
+		return true, fail(ErrUnavailable, "a copy that was late has to be asked: %v", err)
 	case lost == len(copies):
 		return false, s.lostError(p, err)
 	}
@@ -445,7 +459,7 @@ func (c *Client) insist(ctx context.Context, x *partCopy, request []byte, length
 		if errors.Is(err, ErrProtocol) {
 			c.suspect(x.worker)
 		}
-		final := err == nil || !transient(err)
+		final := err == nil || !transient(err) && !c.catchesUp(x, err)
 		select {
 		case outcomes <- outcome{x, err, final}:
 		case <-ctx.Done():

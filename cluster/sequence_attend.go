@@ -61,8 +61,8 @@ type attendCall struct {
 	window   attn.Window // with bounds that can be added to positions
 	rows     int         // of a step
 	snapshot []callPart
-	ride     *ride // the tokens that requests bring, if any do
-	seat     *seat // in a batch that the first requests go with, if any
+	ride     *ride   // the tokens that requests bring, if any do
+	begun    *gather // that has asked, with others of a batch
 }
 
 // callPart is a part as it was when a call began.
@@ -77,9 +77,8 @@ func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, o
 	if opt == nil {
 		opt = new(attn.Options)
 	}
-	own := *opt // what is changed is not the caller's
-	c := &attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: &own, offset: opt.Offset,
-		window: clampWindow(opt.Window)}
+	own, c := *opt, new(attendCall) // what is changed is not the caller's
+	*c = s.callOf(layer, dst, q, &own)
 	if err := s.lockSettled(ctx, layer); err != nil {
 		return nil, s.orReleased(err)
 	}
@@ -90,28 +89,45 @@ func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, o
 	if released {
 		return nil, s.orReleased(nil)
 	}
-	if err := c.checkOptions(); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if opt.Causal == attn.BottomRight {
-		c.offset = c.keys - q.L
+	c.align()
+	return c, c.checkPairs()
+}
+
+// callOf is a call before anything of it is validated.
+func (s *Sequence) callOf(layer int, dst, q attn.Tensor, opt *attn.Options) attendCall {
+	return attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt,
+		offset: opt.Offset, window: clampWindow(opt.Window)}
+}
+
+// check validates the arguments, but for what has an element for each pair of query and key.
+func (c *attendCall) check() error {
+	if err := c.checkOptions(); err != nil {
+		return err
 	}
-	h := &s.shape
+	h, q, dst, opt := &c.shape, &c.q, &c.dst, c.opt
 	switch {
 	case q.B != 1 || q.D != h.headDim || q.H%h.kvHeads != 0:
-		return nil, fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
+		return fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
 			q.D, h.kvHeads, h.headDim)
 	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.valueDim:
-		return nil, fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
+		return fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
 			dst.D, q.H, q.L, h.valueDim)
 	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
-		return nil, fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
+		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
+	}
+	_, err := c.unseen(*q, 0, 0) // which validates q and the other options
+	return err
+}
+
+// align says where query 0 is, and how many rows go in a step.
+func (c *attendCall) align() {
+	if c.opt.Causal == attn.BottomRight {
+		c.offset = c.keys - c.q.L
 	}
 	c.rows = c.rowsOfStep()
-	if _, err := c.unseen(q, 0, 0); err != nil { // which validates q and the other options
-		return nil, err
-	}
-	return c, c.checkPairs()
 }
 
 // look notes the parts that there are. The lock is held.
@@ -146,7 +162,7 @@ func (c *attendCall) rowsOfStep() int {
 	h := &c.shape
 	bytes := 4 * c.q.H * (h.valueDim + 2)
 	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim)
-	work /= float64(max(1, min(len(c.snapshot), len(c.client.Workers()))))
+	work /= float64(max(1, min(len(c.snapshot), c.client.answering())))
 	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(min(stepWork/max(1, work),
 		most))))
 }
@@ -193,7 +209,10 @@ func (c *attendCall) visible(p *callPart, first, rows int) bool {
 
 // step computes the state of some rows over all parts, in their order.
 func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, error) {
-	g := newGather(c, first, rows)
+	g := c.begun
+	if c.begun = nil; g == nil {
+		g = newGather(c, first, rows)
+	}
 	defer g.close()
 	if err := g.run(ctx); err != nil {
 		return nil, err

@@ -1,6 +1,10 @@
 package cluster
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // follow ends a step: it gives the layer back to others when all copies that are still counted on
 // have what rides, and change, which is shared until then.
@@ -17,12 +21,24 @@ func (s *Sequence) follow(layer int, r *ride) {
 		s.change.unshare()
 		s.layers[layer].disown()
 	}
-	if len(s.missing(r)) == 0 || !s.client.background(func() {
-		defer end()
-		s.followAll(r)
-	}) {
-		end()
+	rest := func() {
+		if len(s.missing(r)) == 0 || !s.client.background(func() {
+			defer end()
+			s.followAll(r)
+		}) {
+			end()
+		}
 	}
+	if len(s.missing(r)) == 0 {
+		end()
+		return
+	}
+	once := sync.OnceFunc(rest)
+	late := time.AfterFunc(s.client.config.Patience, once)
+	r.whenLanded(func() { // nothing is sent again that flies
+		late.Stop()
+		once()
+	})
 }
 
 // followAll sends what rides to the copies that have not taken it. Who does not take it is given up
@@ -30,12 +46,6 @@ func (s *Sequence) follow(layer int, r *ride) {
 func (s *Sequence) followAll(r *ride) {
 	ctx, end := s.begin(context.Background())
 	defer end()
-	patience, cancel := context.WithTimeout(ctx, s.client.config.Patience)
-	defer cancel()
-	r.wait(patience) // what flies may have landed
-	if len(s.missing(r)) == 0 {
-		return
-	}
 	// An error is that no copy is left, or that the sequence is released: the next call says so.
 	_ = s.toRest(ctx, r.part, r.encode(s.client.id), r.length(), r.outcomes())
 }

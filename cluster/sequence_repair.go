@@ -14,26 +14,30 @@ import (
 // repairAlways makes lost copies again, and moves those that cannot stay where they are.
 func (c *Client) repairAlways() {
 	c.every(max(c.config.Patience/2, 10*time.Millisecond), c.kick, func() {
-		c.mu.Lock()
-		all := slices.SortedFunc(maps.Keys(c.sequences), func(a, b *Sequence) int {
-			return cmp.Compare(a.id, b.id)
-		})
-		c.mu.Unlock()
-		for _, s := range all {
+		for _, s := range c.all() {
 			s.repair(s.ctx)
 		}
 	})
 }
 
+// all are the sequences that there are, always in the same order.
+func (c *Client) all() []*Sequence {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(c.sequences), func(a, b *Sequence) int {
+		return cmp.Compare(a.id, b.id)
+	})
+}
+
 // repair makes the missing copies of all parts, as far as there are workers for them.
 func (s *Sequence) repair(ctx context.Context) {
+	for _, p := range s.all() {
+		s.recall(p)
+	}
 	mend, cancel := context.WithTimeout(ctx, 4*s.client.config.Patience)
 	_ = s.mend(mend) // if it fails, copies wait until it works
 	cancel()
-	s.mu.Lock()
-	parts := slices.Clone(s.parts)
-	s.mu.Unlock()
-	for _, p := range parts {
+	for _, p := range s.all() {
 		if ctx.Err() != nil {
 			return
 		}
@@ -120,6 +124,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 			}
 			return leaving
 		})
+		s.loseReserve(p, slow)
 		return
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
@@ -128,6 +133,9 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
+	}
+	if len(targets) == 0 {
+		s.loseReserve(p, slow) // it may be what takes the room
 	}
 	for _, worker := range targets {
 		if s.moveTo(ctx, p, worker) {
@@ -393,6 +401,9 @@ func (s *Sequence) giveUp(ctx context.Context, p *sequencePart,
 		return // the next time
 	}
 	defer leave()
+	if s.isBroken() { // some may lack what others have
+		return
+	}
 	for _, x := range which(s.good(p)) {
 		s.client.lose(x)
 	}

@@ -45,6 +45,9 @@ func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) er
 			}
 			hope = hope || !(errors.Is(err, attn.ErrCapacity) || errors.Is(err, ErrLimit) || refuses(err))
 		}
+		if !hope && s.client.freeReserves() {
+			return nil
+		}
 		if !hope {
 			return full
 		}

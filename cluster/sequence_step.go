@@ -20,13 +20,6 @@ import (
 // If it returns an error, it has written nothing, and the layer has the tokens that it had before.
 func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	opt *attn.Options) error {
-	return s.step(ctx, nil, layer, dst, q, k, v, opt)
-}
-
-// step is Step, whose first requests may go with those of others.
-func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v attn.Tensor,
-	opt *attn.Options) error {
-	defer x.leave()
 	ctx, end := s.begin(ctx)
 	defer end()
 	if err := s.check(layer); err != nil {
@@ -35,26 +28,31 @@ func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v at
 	if err := s.checkTokens(&k, &v); err != nil {
 		return err
 	}
-	if !s.layers[layer].tryOwn() {
-		x.leave()
-		if err := s.layers[layer].own(ctx); err != nil {
-			return s.orReleased(err)
-		}
-	}
-	var r *ride
-	defer func() { s.follow(layer, r) }()
-	t := &tokens{layer: layer, k: k, v: v}
-	if !s.atOnce(t) {
-		x.leave()
-	}
-	if err := s.prepare(ctx, t); err != nil {
+	if err := s.layers[layer].own(ctx); err != nil {
 		return s.orReleased(err)
 	}
-	c, err := s.newCall(ctx, layer, dst, q, opt, k.L)
+	t := &tokens{layer: layer, k: k, v: v}
+	c, err := s.prepareStep(ctx, t, dst, q, opt)
 	if err != nil {
+		s.layers[layer].disown()
 		return err
 	}
-	c.seat = x
+	return s.takeStep(ctx, t, c)
+}
+
+// prepareStep makes sure that a layer can take tokens, and validates the rest of a step.
+func (s *Sequence) prepareStep(ctx context.Context, t *tokens, dst, q attn.Tensor,
+	opt *attn.Options) (*attendCall, error) {
+	if err := s.prepare(ctx, t); err != nil {
+		return nil, s.orReleased(err)
+	}
+	return s.newCall(ctx, t.layer, dst, q, opt, t.k.L)
+}
+
+// takeStep takes a step, and gives the layer back then.
+func (s *Sequence) takeStep(ctx context.Context, t *tokens, c *attendCall) error {
+	var r *ride
+	defer func() { s.follow(t.layer, r) }()
 	return s.orReleased(s.whereRoom(ctx, t, func() (part *sequencePart, err error) {
 		r, part, err = s.stepSome(ctx, t, c)
 		return part, err
@@ -65,30 +63,18 @@ func (s *Sequence) step(ctx context.Context, x *seat, layer int, dst, q, k, v at
 // ride, with which change stays shared. With an error it returns the part that has it.
 func (s *Sequence) stepSome(ctx context.Context, t *tokens, c *attendCall) (r *ride,
 	part *sequencePart, err error) {
-	if err := s.shareMended(ctx); err != nil {
-		return nil, nil, err
+	if c.begun == nil {
+		if err := s.shareMended(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	defer func() {
 		if r == nil {
 			s.change.unshare()
 		}
 	}()
-	last, err := s.lastMessage(t)
-	if err == nil {
-		part, err = s.appendUntil(ctx, t, last)
-	}
-	if c.ride = nil; err == nil && last < t.k.L {
-		c.ride, err = s.message(ctx, t, last)
-	}
-	if err != nil {
-		return nil, part, err
-	}
-	if err = c.lookAgain(); err != nil {
-		return nil, nil, err
-	}
-	if !c.carries() {
-		c.ride = nil
-		if part, err = s.appendUntil(ctx, t, t.k.L); err != nil {
+	if c.begun == nil {
+		if part, err = s.bring(ctx, t, c); err != nil {
 			return nil, part, err
 		}
 	}
@@ -99,17 +85,28 @@ func (s *Sequence) stepSome(ctx context.Context, t *tokens, c *attendCall) (r *r
 	return c.ride, nil, nil
 }
 
-// atOnce reports whether some tokens can go with the next request: nothing is cut, copied or made
-// before, and they are one message.
-func (s *Sequence) atOnce(t *tokens) bool {
-	if t.length = s.Len(t.layer); s.messageLength(t, 0) < t.k.L || !s.change.tryShare() {
-		return false
+// bring lets the last message of some tokens ride with a call, if it can. Copies have the others
+// then, or all. With an error it returns the part that has it.
+func (s *Sequence) bring(ctx context.Context, t *tokens, c *attendCall) (part *sequencePart,
+	err error) {
+	last, err := s.lastMessage(t)
+	if err == nil {
+		part, err = s.appendUntil(ctx, t, last)
 	}
-	defer s.change.unshare()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.broken && (s.pause == nil || s.pause.Err() != nil) &&
-		(t.length+t.k.L-1)/s.tokens < len(s.parts)
+	if c.ride = nil; err == nil && last < t.k.L {
+		c.ride, err = s.message(ctx, t, last)
+	}
+	if err != nil {
+		return part, err
+	}
+	if err = c.lookAgain(); err != nil {
+		return nil, err
+	}
+	if !c.carries() {
+		c.ride = nil
+		return s.appendUntil(ctx, t, t.k.L)
+	}
+	return nil, nil
 }
 
 // lastMessage is the number of the token that the last message of some begins with.

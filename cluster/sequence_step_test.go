@@ -105,8 +105,8 @@ func (t *twin) settle() {
 // it.
 func TestStepIsOneRequest(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 2, quick)
-	h := b.hooked(quick, 2)
+	b := newBench(t, 2, patient)
+	h := b.hooked(patient, 2)
 	x := b.twin(small, 2)
 	x.append(10)
 	take := counted(h)
@@ -127,10 +127,8 @@ func TestStepIsOneRequest(t *testing.T) {
 // Attention that follows a step waits for copies, and takes none for one without the tokens.
 func TestAttendBesideAStep(t *testing.T) {
 	t.Parallel()
-	c := quick
-	c.Patience = 3 * time.Second
-	b := newBench(t, 2, c)
-	h := b.hooked(c, 2)
+	b := newBench(t, 2, patient)
+	h := b.hooked(patient, 2)
 	x := b.twin(small, 2)
 	x.append(10)
 	follow := make(chan struct{})
@@ -166,7 +164,7 @@ func TestAttendBesideAStep(t *testing.T) {
 func TestStepThenKill(t *testing.T) {
 	t.Parallel()
 	c := quick
-	c.Patience = 2 * time.Second
+	c.Patience = 4 * time.Second
 	b := newBench(t, 2, c)
 	h := b.hooked(c, 2)
 	x := b.twin(small, 2)
@@ -196,11 +194,12 @@ func TestStepWithKills(t *testing.T) {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			t.Parallel()
 			c := quick // but nobody is given up only because the machine has much to do
-			c.Patience, c.Gone = time.Second, 2*time.Second
+			c.Patience, c.Gone = 2*time.Second, 3*time.Second
 			b := newBench(t, workers, c)
 			x := b.twin(SequenceConfig{Layers: 2, KVHeads: 2, HeadDim: 32, ValueDim: 24,
 				Format: attn.F16}, 4)
 			x.append(3000)
+			x.whole()
 			for i := range 2 {
 				name := fmt.Sprint("w", i)
 				killed := make(chan struct{})
@@ -342,7 +341,7 @@ func TestStepsFillWorkers(t *testing.T) {
 	for copies := 1; copies <= 2; copies++ {
 		t.Run(fmt.Sprint(copies), func(t *testing.T) {
 			t.Parallel()
-			c := quick
+			c := patient
 			c.Copies = copies
 			b := newBench(t, 0, c)
 			for i := range 3 {
@@ -380,7 +379,7 @@ func TestStepsFillWorkers(t *testing.T) {
 // Where the worker of one copy is full, steps go on with the other, also if that is asked second.
 func TestStepBesideAFullCopy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, 0, quick)
+	b := newBench(t, 0, patient)
 	b.memory = 1 << 18 // some 680 tokens
 	b.start("w0")
 	b.memory = 1 << 22

@@ -44,13 +44,16 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 		s.mu.Unlock()
 	}()
 	defer s.client.freeSoon(s.copiesOf(free))
-	for i := min(len(parts), slices.Min(lengths)/s.tokens); i < len(parts); i++ {
-		if err := s.cutPart(ctx, parts[i], lengths); err != nil {
+	for _, p := range parts {
+		if p.index < slices.Min(lengths)/s.tokens && !s.doubts(p) {
+			continue
+		}
+		if err := s.cutPart(ctx, p, lengths); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
-	s.broken = false
+	s.broken = slices.ContainsFunc(s.parts, func(p *sequencePart) bool { return p.doubts })
 	s.mu.Unlock()
 	return nil
 }
@@ -80,12 +83,25 @@ func (s *Sequence) cutLengths(n int) (parts, free []*sequencePart, lengths []int
 func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) error {
 	s.mu.Lock()
 	p.epoch++
+	doubts := p.doubts
+	p.doubts = false
 	r := truncateRequest{epoch: p.epoch, lengths: s.lengthsIn(p, lengths)}
 	s.mu.Unlock()
-	return s.toAll(ctx, p, func(copy uint64) []byte {
+	err := s.toAll(ctx, p, func(copy uint64) []byte {
 		r.copy = copy
 		return r.encode(s.client.id)
 	}, 0)
+	if err != nil {
+		s.mu.Lock()
+		p.doubts = p.doubts || doubts
+		s.mu.Unlock()
+		return err
+	}
+	// What is appended from here on has the place of what the reserve may have.
+	s.loseReserve(p, dead)
+	s.sweep(p)
+	s.caughtUp(p)
+	return nil
 }
 
 // lengthsIn is how many tokens of each layer a part has.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -145,13 +146,32 @@ func (w *world) whole() bool {
 		for _, p := range parts {
 			good := 0
 			for _, x := range p.copies {
-				if !x.lost && c.healthOf(c.members[x.worker]).answers() {
+				if x.counts() && c.healthOf(c.members[x.worker]).answers() && w.has(s, p, x) {
 					good++
 				}
 			}
 			if good < c.config.Copies {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// has reports whether a worker has a copy with all tokens. The client may not know yet that it has
+// started again without.
+func (w *world) has(s *Sequence, p *sequencePart, x *partCopy) bool {
+	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == x.worker })
+	copied := w.nodes[i].worker.copiesOf(s.client.id)[x.id]
+	if copied == nil {
+		return false
+	}
+	s.mu.Lock()
+	want := s.lengthsIn(p, s.lengths)
+	s.mu.Unlock()
+	for i, n := range copied.lengths() {
+		if n < want[i] {
+			return false
 		}
 	}
 	return true
@@ -224,3 +244,13 @@ func (w *world) running() (all []*node) {
 }
 
 func (n *node) String() string { return fmt.Sprintf("%s %+v", n.name, n.worker.Status()) }
+
+// copiesOf are the copies of a client on a worker, which does not hear of it by that.
+func (w *Worker) copiesOf(client clientID) map[uint64]*part {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o := w.clients[client]; o != nil {
+		return maps.Clone(o.copies)
+	}
+	return nil
+}

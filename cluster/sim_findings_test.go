@@ -24,7 +24,8 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 	inBubble(t, 1, func(t *testing.T) {
 		w := &world{T: t, seed: 1, dice: rand.New(rand.NewPCG(1, 0)), begin: time.Now(),
 			sent: make(chan struct{}, 1), serving: map[string]*process{}, stats: map[string]int{},
-			counted: map[uint64]bool{}, weather: weather{lag: 100 * time.Microsecond}, safe: true}
+			counted: map[simPart]map[uint64]time.Time{},
+			weather: weather{lag: 100 * time.Microsecond}, safe: true}
 		for i := range workers {
 			w.nodes = append(w.nodes, &node{name: fmt.Sprint("w", i), config: WorkerConfig{
 				Name: fmt.Sprint("w", i), Memory: 4 << 20, Threads: 1, Announce: 300 * time.Millisecond}})
@@ -51,6 +52,13 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 
 // soon is when something has to end that takes some seconds at most.
 func (w *world) soon() time.Time { return time.Now().Add(10 * time.Second) }
+
+// lose lets those parcels be lost that are named, none if nil.
+func (w *world) lose(drop func(x *parcel) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop = drop
+}
 
 // holders are the nodes with a copy of the first part, in the order in which they are asked.
 func (s *simSequence) holders() (all []*node) {
@@ -81,14 +89,14 @@ func TestFoundNobody(t *testing.T) {
 func TestFoundRelianceOnTheDead(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {
 		first, second := s.holders()[0], s.holders()[1]
-		w.drop = func(x *parcel) bool { return x.kind == "request" && x.worker == second.name }
+		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
 		appended := make(chan error)
 		go func() { appended <- s.append(w.soon(), s.all(), 1) }()
 		time.Sleep(50 * time.Millisecond) // the first copy has the token
 		w.kill(first)
 		_, _ = w.client.status(context.Background(), first.name) // it is seen that nobody listens
 		time.Sleep(simQuick.Patience)
-		w.drop = nil
+		w.lose(nil)
 		must(t, <-appended)
 	})
 }
@@ -142,7 +150,7 @@ func TestFoundHangingIsNotDead(t *testing.T) {
 func TestFoundLostAnswersOfCopies(t *testing.T) {
 	finding(t, 3, simQuick, func(w *world, s *simSequence) {
 		lost := map[string]int{}
-		w.drop = func(x *parcel) bool {
+		w.lose(func(x *parcel) bool {
 			what := describe(x)
 			if x.kind == "reply" {
 				what = x.kind + " to " + x.to.name
@@ -154,7 +162,7 @@ func TestFoundLostAnswersOfCopies(t *testing.T) {
 				}
 			}
 			return false
-		}
+		})
 		w.client.lose(s.far.good(s.far.parts[0])[1])
 		begin := time.Now()
 		w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
@@ -233,4 +241,264 @@ func TestFoundLateCopy(t *testing.T) {
 	if n := copied.lengths()[0]; n != 35 {
 		t.Errorf("%d tokens are left, want 35", n)
 	}
+}
+
+// late makes a sequence's second copy one that has an append and cannot say so, nor anything else.
+func (w *world) late(s *simSequence) (first, second *node) {
+	first, second = s.holders()[0], s.holders()[1]
+	w.lose(func(x *parcel) bool { return x.from == second.process })
+	must(w, s.append(w.soon(), s.all(), 1))
+	return first, second
+}
+
+// A copy that has all and could not say so in time is there when the others are gone.
+func TestFoundLateCopyHasAll(t *testing.T) {
+	for what, ask := range map[string]func(w *world, s *simSequence) error{
+		"attention": func(w *world, s *simSequence) error { return s.attend(w.soon(), 0, 1) },
+		"an append at once": func(w *world, s *simSequence) error {
+			w.client.lose(s.far.good(s.far.parts[0])[0])
+			x := s.tokens([]int{0}, 1)[0]
+			must(w, s.near[0].Append(x.k, x.v))
+			return s.far.Append(context.Background(), 0, x.k, x.v)
+		},
+		"a step":    func(w *world, s *simSequence) error { return s.step(w.soon(), 0, 1) },
+		"an append": func(w *world, s *simSequence) error { return s.append(w.soon(), s.all(), 1) },
+		"a cut":     func(w *world, s *simSequence) error { return s.truncate(w.soon()) },
+		"nothing": func(w *world, s *simSequence) error {
+			w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				first, _ := w.late(s)
+				w.kill(first)
+				w.lose(nil)
+				w.start(first)
+				err := ask(w, s)
+				if s.afterLoss(err); err != nil {
+					t.Errorf("the error is %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A copy that has not all is not taken for one that has, though no other is left.
+func TestFoundLateCopyLacksSome(t *testing.T) {
+	for what, more := range map[string]func(w *world, s *simSequence) error{
+		"behind": func(w *world, s *simSequence) error { return s.append(w.soon(), s.all(), 1) },
+		"of the past": func(w *world, s *simSequence) error {
+			must(w, s.truncateTo(w.soon(), 50))
+			return s.append(w.soon(), s.all(), 40)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				w.safe = false
+				first, second := w.late(s)
+				w.lose(func(x *parcel) bool {
+					return x.from == second.process || x.kind == "request" && x.worker == second.name
+				})
+				must(t, more(w, s))
+				w.kill(first)
+				w.lose(nil)
+				w.start(first)
+				err := s.attend(w.soon(), 0, 1)
+				if s.afterLoss(err); !errors.Is(err, ErrLost) {
+					t.Errorf("the error is %v, want ErrLost", err)
+				}
+			})
+		})
+	}
+}
+
+// A copy that lacks what is still on its way to it is not lost.
+func TestFoundLateCopyCatchesUp(t *testing.T) {
+	for what, ask := range map[string]func(w *world, s *simSequence) error{
+		"attend": func(w *world, s *simSequence) error { return s.attend(w.soon(), 0, 1) },
+		"append": func(w *world, s *simSequence) error { return s.append(w.soon(), s.all(), 1) },
+		"step":   func(w *world, s *simSequence) error { return s.step(w.soon(), 0, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				first, second := s.holders()[0], s.holders()[1]
+				var held []*parcel
+				w.lose(func(x *parcel) bool {
+					mine := x.kind == "request" && x.worker == second.name
+					if mine {
+						held = append(held, x)
+					}
+					return mine
+				})
+				must(t, s.append(w.soon(), s.all(), 1))
+				w.kill(first)
+				time.Sleep(2 * requestPatience * simQuick.Patience)
+				w.lose(func(x *parcel) bool {
+					if x.kind == "request" && x.worker == second.name && describe(x)[:5] != "renew" {
+						w.in(simQuick.Patience/2, func() { // after it
+							for _, x := range held {
+								w.deliver(x)
+							}
+							held = nil
+						})
+					}
+					return false
+				})
+				if err := ask(w, s); err != nil {
+					t.Errorf("the error is %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A copy that could not say in time what it has gives way to another one, though not before, if
+// there is room for both.
+func TestFoundLateCopyIsReplaced(t *testing.T) {
+	for what, pages := range map[string]int{"room for both": 100, "room for one": 17} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				second := s.holders()[1]
+				w.kill(second)
+				s.far.client.lose(s.far.good(s.far.parts[0])[1]) // which is seen after a while
+				config := s.far.shape.storeConfig()
+				second.config.Memory = int64(s.config.Layers*pages) * pageBytes(&config)
+				w.eventually("a copy is missing", func() bool { return s.far.Missing() == 1 })
+				w.start(second)
+				w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+				_, late := w.late(s)
+				w.lose(nil)
+				w.eventually("another copy is there", func() bool { return s.far.Missing() == 0 })
+				w.eventually("the late one is not", func() bool { return late.worker.Status().Copies == 1 })
+			})
+		})
+	}
+}
+
+// Of copies that are recalled those are not counted on that lack something, though nobody asks them
+// for it, in parts that are full, too.
+func TestFoundLateCopiesAreCut(t *testing.T) {
+	for _, n := range []int{1, 1024 - 100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			c := simQuick
+			c.Copies = 3
+			finding(t, 3, c, func(w *world, s *simSequence) {
+				all := s.holders()
+				w.lose(func(x *parcel) bool {
+					return x.from == all[1].process || x.kind == "request" && x.worker == all[2].name
+				})
+				must(t, s.append(w.soon(), s.all(), n))
+				w.kill(all[0])
+				w.lose(nil)
+				w.start(all[0])
+				w.eventually("all is whole", func() bool {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return w.whole()
+				})
+			})
+		})
+	}
+}
+
+// While copies may lack something, none is given up because there are too many.
+func TestFoundNoneIsTooManyUntilCut(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		p, f := s.far.parts[0], s.far
+		some := func(good []*partCopy) []*partCopy { return good[1:] }
+		f.mu.Lock()
+		f.broken = true
+		f.mu.Unlock()
+		if f.giveUp(context.Background(), p, some); len(f.good(p)) != 2 {
+			t.Errorf("a copy was given up")
+		}
+	})
+}
+
+// An append for which there is no room takes that of copies that could not say in time what they
+// have, of any sequence.
+func TestFoundLateCopyYieldsToAppends(t *testing.T) {
+	c := simQuick
+	c.Copies = 1
+	finding(t, 1, c, func(w *world, s *simSequence) {
+		ctx := context.Background()
+		other, err := w.client.NewSequence(s.config)
+		must(t, err)
+		defer other.Release()
+		for _, x := range s.tokens([]int{0}, 1) {
+			must(t, other.Append(ctx, x.layer, x.k, x.v))
+		}
+		p, full := s.far.parts[0], fail(attn.ErrCapacity, "full")
+		w.client.noteFull(s.far.good(p))
+		if err := s.far.makeRoom(ctx, p, full); !errors.Is(err, full) {
+			t.Errorf("the error is %v, want that there is no room", err)
+		}
+		w.client.mu.Lock()
+		for _, x := range other.parts[0].copies {
+			x.behind = true
+		}
+		w.client.mu.Unlock()
+		if err := s.far.makeRoom(ctx, p, full); err != nil {
+			t.Errorf("the error is %v, though there was a copy to give up", err)
+		}
+		if n := w.nodes[0].worker.Status().Copies; n != 1 {
+			t.Errorf("the worker has %d copies, want 1", n)
+		}
+	})
+}
+
+// What the simulation says is lost without need, or whole, it knows from the workers: of each
+// client, at the time of the error.
+func TestSimulationKnowsWhatIsThere(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		time.Sleep(10 * time.Millisecond) // what was made is counted
+		now := time.Now()
+		if s.holder(s.far, 0, now) == "" {
+			t.Errorf("nobody has a copy now")
+		}
+		if name := s.holder(s.far, 0, w.begin); name != "" {
+			t.Errorf("%s has a copy before it was made", name)
+		}
+		for part, copies := range w.counted {
+			delete(w.counted, part)
+			part.client[0]++
+			w.counted[part] = copies
+		}
+		if name := s.holder(s.far, 0, now); name != "" {
+			t.Errorf("%s has a copy of another client's number", name)
+		}
+		whole := func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.whole()
+		}
+		time.Sleep(3 * simQuick.Gone)
+		if !whole() {
+			t.Errorf("not all is whole")
+		}
+		n := s.holders()[0]
+		w.kill(n)
+		w.start(n)
+		if whole() {
+			t.Errorf("all is whole, though a worker has started without its copies")
+		}
+	})
+}
+
+// A copy that could not say in time what it has keeps no worker that leaves.
+func TestFoundLateCopyLeaves(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		_, second := w.late(s)
+		ctx, cancel := context.WithDeadline(context.Background(), w.soon())
+		defer cancel()
+		drained := make(chan error)
+		go func() { drained <- second.worker.Drain(ctx) }()
+		time.Sleep(10 * time.Millisecond)
+		w.lose(nil)
+		if err := <-drained; err != nil {
+			t.Errorf("the error is %v", err)
+		}
+		w.kill(second)
+	})
 }

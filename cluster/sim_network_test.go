@@ -47,7 +47,7 @@ type world struct {
 	calm     bool                 // nothing fails
 	safe     bool                 // faults leave a copy of each token
 	stats    map[string]int
-	counted  map[uint64]bool // copies that the client has counted on
+	counted  map[simPart]map[uint64]time.Time // copies that are counted on, since when
 
 	leaving sync.WaitGroup // clients that vanished, whose calls end with their time
 }
@@ -58,6 +58,13 @@ type weather struct {
 	lag                        time.Duration // that most messages take, in the mean
 	faults                     time.Duration // between faults of processes, 0: none
 	pause                      time.Duration // of users between what they do
+}
+
+// simPart is a part of a client's sequence. Clients number copies alike.
+type simPart struct {
+	client   clientID
+	sequence uint64
+	index    int
 }
 
 // process is what may fail as a whole: a client or a worker with its connection.
@@ -105,7 +112,8 @@ func (c *simCall) finish(reply []byte, err error) {
 // Call, Serve and Watch are those of [Transport].
 func (p *process) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	c := &simCall{done: make(chan struct{})}
-	p.send(&parcel{kind: "request", from: p, worker: worker, data: request, call: c})
+	p.send(&parcel{kind: "request", from: p, worker: worker, data: slices.Clone(request),
+		call: c})
 	select {
 	case <-c.done:
 		return c.reply, c.err
@@ -244,7 +252,8 @@ func (w *world) conduct(done <-chan struct{}) {
 	}
 }
 
-// count notes the copies that the client counts on.
+// count notes the copies that the client counts on. Those that it had before there were enough
+// others it has given up with reason.
 func (w *world) count() {
 	if w.client == nil {
 		return
@@ -253,9 +262,22 @@ func (w *world) count() {
 	defer w.client.mu.Unlock()
 	for s := range w.client.sequences {
 		for _, p := range s.parts {
+			key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
+			before, good := w.counted[key], 0
 			for _, x := range p.copies {
-				w.counted[x.id] = true
+				if now[x.id] = before[x.id]; before[x.id].IsZero() {
+					now[x.id] = time.Now()
+				}
+				if x.counts() {
+					good++
+				}
 			}
+			if good < w.client.config.Copies {
+				for id, since := range before {
+					now[id] = since
+				}
+			}
+			w.counted[key] = now
 		}
 	}
 }
@@ -351,8 +373,8 @@ func (p *process) take(x *parcel) {
 	case "request":
 		request := slices.Clone(x.data)
 		go p.service.Handle(request, func(reply []byte) {
-			p.send(&parcel{kind: "reply", from: p, to: x.from, worker: x.worker, data: reply,
-				call: x.call})
+			p.send(&parcel{kind: "reply", from: p, to: x.from, worker: x.worker,
+				data: slices.Clone(reply), call: x.call})
 		})
 	case "reply":
 		x.call.finish(x.data, nil)

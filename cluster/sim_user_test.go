@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -187,12 +188,12 @@ func (u *simSequence) append(until time.Time, layers []int, n int) error {
 	var wg sync.WaitGroup
 	for i, x := range all {
 		wg.Go(u.later(until, func(ctx context.Context) {
-			errs[i] = u.far.Append(ctx, x.layer, x.k, x.v)
+			errs[i] = u.documented(u.far, "Append", u.far.Append(ctx, x.layer, x.k, x.v))
 		}))
 	}
 	wg.Wait()
 	for i, x := range all {
-		if u.documented(u.far, "Append", errs[i]) == nil {
+		if errs[i] == nil {
 			must(u, u.near[x.layer].Append(x.k, x.v))
 		}
 		if got, want := u.far.Len(x.layer), u.near[x.layer].Len(); got != want && !u.closed() {
@@ -254,6 +255,7 @@ func (u *simUser) steps(until time.Time, layer int) {
 		far, all = append(far, s.far), append(all, s.compare("Steps", layer, 1))
 		all[i].opt = all[0].opt
 		all[i].expect()
+		all[i].begun = time.Now()
 	}
 	n := len(far)
 	pack := func(heads, d int, of func(i int) attn.Tensor) attn.Tensor {
@@ -311,6 +313,7 @@ type simAnswer struct {
 	opt       attn.Options
 	q         attn.Tensor
 	got, want attn.Tensor
+	begun     time.Time // if not zero: an error is of any time since then
 }
 
 // compare prepares a question to the tokens that one machine has now.
@@ -335,7 +338,7 @@ func (x *simAnswer) expect() {
 
 // check compares an answer. With an error, nothing was written.
 func (x *simAnswer) check(err error) {
-	if x.documented(x.far, x.what, err) != nil {
+	if x.documentedSince(x.far, x.what, err, cmp.Or(x.begun, time.Now())) != nil {
 		x.want = x.output(x.q.L)
 	}
 	for i, want := range x.want.Data {
@@ -358,12 +361,17 @@ func (u *simUser) output(rows int) attn.Tensor {
 
 // truncate cuts all layers.
 func (u *simSequence) truncate(until time.Time) error {
-	before, longest := u.lengths()
+	_, longest := u.lengths()
 	n := longest - u.rand.IntN(min(longest, 80)+1)
 	if u.rand.IntN(3) == 0 {
 		n = u.rand.IntN(longest + 1)
 	}
-	var err error
+	return u.truncateTo(until, n)
+}
+
+// truncateTo leaves n tokens of each layer.
+func (u *simSequence) truncateTo(until time.Time, n int) (err error) {
+	before, _ := u.lengths()
 	u.later(until, func(ctx context.Context) {
 		err = u.documented(u.far, "Truncate", u.far.Truncate(ctx, n))
 	})()
@@ -474,6 +482,11 @@ func (u *simSequence) release() {
 
 // documented notes an error, which has to be one that the documentation names.
 func (u *simUser) documented(from *Sequence, what string, err error) error {
+	return u.documentedSince(from, what, err, time.Now())
+}
+
+// documentedSince is documented for an error that has come at some time since then.
+func (u *simUser) documentedSince(from *Sequence, what string, err error, then time.Time) error {
 	kind := "done"
 	if err != nil {
 		kind = "UNDOCUMENTED"
@@ -500,11 +513,12 @@ func (u *simUser) documented(from *Sequence, what string, err error) error {
 	if kind == "length" && what != "Append" {
 		u.Errorf("%s: %s: %v", u.name, what, err)
 	}
+	u.trulyLost(from, err, then)
 	return err
 }
 
-// afterLoss makes sure that what is said to be lost is, and begins anew.
-func (u *simSequence) afterLoss(err error) {
+// trulyLost makes sure that what is said to be lost is.
+func (u *simUser) trulyLost(from *Sequence, err error, then time.Time) {
 	var lost *LostError
 	if !errors.As(err, &lost) {
 		return
@@ -512,17 +526,23 @@ func (u *simSequence) afterLoss(err error) {
 	if u.safe {
 		u.Errorf("%s: %v, though a copy was left of everything", u.name, err)
 	}
-	for part := lost.From / u.far.tokens; part*u.far.tokens < lost.To; part++ {
-		if holder := u.holder(u.far, part); holder != "" {
+	for part := lost.From / from.tokens; part*from.tokens < lost.To; part++ {
+		if holder := u.holder(from, part, then); holder != "" {
 			u.Errorf("%s: %v, but %s has a copy", u.name, err, holder)
 		}
 	}
-	u.release()
 }
 
-// holder is a worker that has all tokens of a part in a copy that the client has counted on, and
-// that it could reach all the time, "" if there is none.
-func (u *simUser) holder(s *Sequence, index int) string {
+// afterLoss begins anew where something is lost.
+func (u *simSequence) afterLoss(err error) {
+	if errors.Is(err, ErrLost) {
+		u.release()
+	}
+}
+
+// holder is a worker that has all tokens of a part in a copy that the client has counted on since
+// before then, and that it could reach all the time, "" if there is none.
+func (u *simUser) holder(s *Sequence, index int, then time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if index >= len(s.parts) {
@@ -531,22 +551,14 @@ func (u *simUser) holder(s *Sequence, index int) string {
 	// What an append that failed has brought to a copy, others were given up for.
 	want, epoch := s.lengthsIn(s.parts[index], s.taken), s.parts[index].epoch
 	for _, n := range u.running() {
-		lately := time.Now().Add(-4 * time.Second) // when what comes now may have been sent
+		lately := then.Add(-4 * time.Second) // when what came then may have been sent
 		if n.process.away.After(lately) || u.caller.away.After(lately) {
 			continue
 		}
-		w := n.worker
-		w.mu.Lock()
-		o := w.clients[s.client.id]
-		var parts []*part
-		if o != nil {
-			for _, p := range o.copies {
-				parts = append(parts, p)
-			}
-		}
-		w.mu.Unlock()
-		for _, p := range parts {
-			if p.sequence != s.id || int(p.part) != index || p.epoch != epoch || !u.counted[p.copy] {
+		for _, p := range n.worker.copiesOf(s.client.id) {
+			counted, ok := u.counted[simPart{s.client.id, s.id, index}][p.copy]
+			if p.sequence != s.id || int(p.part) != index || p.epoch != epoch || !ok ||
+				counted.After(then) {
 				continue
 			}
 			whole := true

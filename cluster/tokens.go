@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/x448/float16"
 
@@ -163,9 +165,12 @@ func appendElements(to []byte, f attn.Format, x []float32) []byte {
 	return to
 }
 
-// elements reads what appendElements has written.
-func elements(f attn.Format, raw []byte) []float32 {
-	x := make([]float32, len(raw)/wireBytes(f))
+// elementBuffers are a key's and a value's, on their way to a run: *[2][]float32.
+var elementBuffers sync.Pool
+
+// elements reads what appendElements has written, to a buffer.
+func elements(f attn.Format, raw []byte, to []float32) []float32 {
+	x := slices.Grow(to[:0], len(raw)/wireBytes(f))[:len(raw)/wireBytes(f)]
 	switch wireFormat(f) {
 	case attn.F16:
 		for i := range x {

@@ -45,7 +45,7 @@ func TestElementsTravel(t *testing.T) {
 				len(x), 1), 0))
 			must(t, c.Close())
 		}
-		for i, got := range elements(f, raw) {
+		for i, got := range elements(f, raw, nil) {
 			if math.Float32bits(got) != math.Float32bits(want[i]) && (got == got || want[i] == want[i]) {
 				t.Fatalf("%v: %x becomes %v, want %v", f, math.Float32bits(x[i]), got, want[i])
 			}

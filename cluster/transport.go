@@ -9,7 +9,8 @@ import (
 // of the transport. It is safe for concurrent use.
 type Transport interface {
 	// Call sends a request to a worker and returns what it answers. The worker may get the request
-	// and the answer be lost, and it may get it twice: requests are made so that this is no harm.
+	// and the answer be lost, and it may get it twice: requests are made so that this is no harm. When
+	// it returns, the transport has no more need of the request.
 	Call(ctx context.Context, worker string, request []byte) (reply []byte, err error)
 	// Serve answers the requests to a worker until stop is called, which waits for those that are
 	// being answered. It returns [ErrTaken] if another worker has the name.

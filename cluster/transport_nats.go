@@ -324,7 +324,8 @@ func (f *flow) acknowledge(bytes int) {
 func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply string, f frame,
 	message []byte, ack *flow) error {
 	f.total = len(message)
-	buffer := make([]byte, 0, frameHeader+min(len(message), t.piece))
+	buffer := newBuffer(frameHeader + min(len(message), t.piece))
+	defer reuse(buffer)
 	var timer *time.Timer
 	for at := 0; ; {
 		f.offset, f.payload = at, message[at:min(at+t.piece, len(message))]

@@ -4,12 +4,34 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Messages are numbers in little-endian order, and lists with their length before them.
 
 // encoder writes a message.
 type encoder struct{ data []byte }
+
+// buffers are those of messages that have gone, and that nobody reads any more.
+var buffers sync.Pool
+
+// mostReused is the largest buffer that is kept for another message.
+const mostReused = 1 << 20
+
+// newBuffer has room for a number of bytes.
+func newBuffer(size int) []byte {
+	if b, ok := buffers.Get().(*[]byte); ok && cap(*b) >= size {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, size)
+}
+
+// reuse gives a buffer to others.
+func reuse(b []byte) {
+	if cap(b) <= mostReused {
+		buffers.Put(&b)
+	}
+}
 
 func (e *encoder) u8(x uint8)    { e.data = append(e.data, x) }
 func (e *encoder) u32(x uint32)  { e.data = binary.LittleEndian.AppendUint32(e.data, x) }

@@ -195,6 +195,7 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 	w.flight.add(int64(len(reply)))
 	size += int64(len(reply))
 	send(reply)
+	reuse(reply)
 }
 
 // refuse answers a request that there is no room for. Its client was heard of nevertheless: nothing

@@ -52,10 +52,11 @@ func (w *Worker) copyWhileAlone(ctx context.Context, client clientID, p *part,
 		begun = true
 		return first || time.Now().Before(until)
 	}
-	for layer := range p.layers {
-		if err := w.copyLayer(ctx, client, p, r, layer, more); err != nil {
+	for range p.layers { // from where the last call ended: so each gets further, however slow
+		if done, err := w.copyLayer(ctx, client, p, r, p.copied, more); !done || err != nil {
 			return err
 		}
+		p.copied = (p.copied + 1) % len(p.layers)
 	}
 	return nil
 }
@@ -72,9 +73,10 @@ const (
 	copyShare = 4
 )
 
-// copyLayer copies the runs of a layer, for as long as there is time for more.
+// copyLayer copies the runs of a layer, for as long as there is time for more, and reports whether
+// it has all.
 func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *copyRequest,
-	layer int, more func() bool) error {
+	layer int, more func() bool) (done bool, err error) {
 	l := &p.layers[layer]
 	l.mu.RLock()
 	i := len(l.runs)
@@ -82,19 +84,20 @@ func (w *Worker) copyLayer(ctx context.Context, client clientID, p *part, r *cop
 		i-- // this run may have grown
 	}
 	l.mu.RUnlock()
-	for n := i + 1; i < n && more(); i++ {
+	n := i + 1
+	for ; i < n && more(); i++ {
 		reply, err := w.fetch(ctx, client, r.from, &readRequest{r.source, r.epoch, uint32(layer),
 			uint32(i)})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if n = reply.runs; i < n {
 			if err := p.load(r.epoch, layer, i, reply.saved); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return nil
+	return i >= n, nil
 }
 
 // fetch asks another worker for a run, when this worker and that one may.

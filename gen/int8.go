@@ -20,7 +20,7 @@ func int8Kernels() {
 	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
 	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
-	int8Kernel("multiplyInt8VNNIAVX512", int8VNNI, multiplyInt8)
+	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
 	quantizeRowsKernel("quantizeRowsSIMD", false)
 	quantizeRowsKernel("quantizeRowsAVX512", true)
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
@@ -64,10 +64,12 @@ var (
 		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
+	int8VNNIMatrix = int8Set{wide: true, vnni: true, groups: []tileGroup{
+		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
-// What few rows take first. Panels of keys are read in the order of memory, one after another, if
-// the call says so. One or two rows read values two panels at a time, since a row of all of them
+// What few rows take first. Panels of a matrix are read in the order of memory, one after another,
+// and those of keys if the call says so. One or two rows read values two panels at a time, since a row of all of them
 // asks for more lines at once than come; of codes, which are half as many bytes, they do.
 var (
 	int8InOrder = tileGroup{1, 4, sizesTo(1, 4), 4}
@@ -96,6 +98,7 @@ type int8Program struct {
 	words                    Mem  // of a panel that is widened
 	widened                  bool // tiles at hand read these
 	of                       inputGroups
+	groupAt                  int // groups from what rows are addressed by to the one at hand
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -138,15 +141,15 @@ func (p *int8Program) kernel(name string) {
 		p.codes.load(p)
 	}
 	groups := p.groups
-	if p.wide && p.operation == accumulateInt8 {
-		few := int8Values
-		if p.codes != nil {
-			few = int4Values
-		}
-		groups = append([]tileGroup{few}, groups...)
-	}
-	if p.operation == scoreInt8 && p.form == byteForm {
+	switch {
+	case p.operation == scoreInt8 && p.form == byteForm:
 		p.keysInOrder()
+	case p.operation == multiplyInt8 && p.form == byteForm:
+		groups = append([]tileGroup{int8InOrder}, groups...)
+	case p.wide && p.codes != nil && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int4Values}, groups...)
+	case p.wide && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int8Values}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
 		if last := len(g.sizes) - 1; g.panels == 1 && p.operation != accumulateInt8 && g.sizes[last] > 8 {
@@ -324,6 +327,9 @@ func (p *int8Program) tile(r int) {
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
+	if p.endsByRows(r) {
+		defer p.endByRows(r)()
+	}
 	p.sums(r)
 	if p.operation == scoreInt8 {
 		p.storeScores(r)

@@ -7,9 +7,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Products by matrices have a scale, and a start of sums, for each int8Group inputs of a row. Where
-// rows are magnitudes, a tile takes group after group: a processor begins the sums of the next one
-// while it converts those of the last.
+// Products by matrices have a scale, and a start of sums, for each int8Group inputs of a row. A tile
+// takes group after group: a processor begins the sums of the next one while it converts those of
+// the last, and few rows read panels from their begin to their end, in the order of memory.
 
 // groupSteps is the groups of four steps of int8Group inputs.
 const groupSteps = int8Group / 4
@@ -28,11 +28,11 @@ func (g *inputGroups) slots() []*Mem {
 
 // grouped reports whether tiles take several groups of inputs.
 func (p *int8Program) grouped() bool {
-	return p.operation == multiplyInt8 && p.form == magnitudeForm
+	return p.operation == multiplyInt8
 }
 
 // mostAheads bounds the lines that a group of a tile requests.
-const mostAheads = 32
+const mostAheads = 64
 
 // requestLines finds how many lines a group of a tile requests, so that all tiles of many rows
 // request the panels that are next.

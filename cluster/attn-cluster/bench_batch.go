@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +15,8 @@ import (
 
 // batchHeader is that of rows of measureBatch.
 func batchHeader(w io.Writer, batch int) {
-	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | times one "+
-		"|\n|%s\n", batch, strings.Repeat("---:|", 7))
+	fmt.Fprintf(w, "| tokens | workers | step of one | tokens/s | steps of %d | tokens/s | "+
+		"times one | attention of %d | at most |\n|%s\n", batch, batch, strings.Repeat("---:|", 9))
 }
 
 // measureBatch prints a row: steps of one sequence, and of a batch, in turns.
@@ -27,67 +29,102 @@ func (b *bench) measureBatch(ctx context.Context, tokens, workers int) error {
 		return err
 	}
 	defer l.close()
-	var twins []*twin
-	for i := range b.batch + 1 { // the last one is the one that is alone
-		t, err := newTwin(l, s, tokens, uint64(i))
-		if err != nil {
-			return err
+	twins, err := b.twins(ctx, l, s, tokens)
+	defer func() {
+		for _, t := range twins {
+			t.close()
 		}
-		defer t.close()
-		twins = append(twins, t)
-		if err := b.fill(ctx, t, tokens); err != nil {
-			return err
-		}
+	}()
+	if err != nil {
+		return err
 	}
-	var one, many []time.Duration
+	pool := attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
+	defer pool.Close()
+	var one, many, attention []time.Duration
 	for i := range warm + b.steps {
-		alone, err := stepTogether(ctx, l, twins[b.batch:])
+		alone, _, err := stepTogether(ctx, l, pool, twins[b.batch:])
 		if err != nil {
 			return err
 		}
-		all, err := stepTogether(ctx, l, twins[:b.batch])
+		all, near, err := stepTogether(ctx, l, pool, twins[:b.batch])
 		if err != nil {
 			return err
 		}
 		if i >= warm {
-			one, many = append(one, alone), append(many, all)
+			one, many, attention = append(one, alone), append(many, all), append(attention, near)
 		}
 	}
-	p50 := func(all []time.Duration) float64 { return quantile(all, 0.5).Seconds() }
-	fmt.Fprintf(b.w, "| %d | %d | %v | %.0f | %v | %.0f | %.1f |\n", tokens, workers,
-		round(quantile(one, 0.5)), 1/p50(one), round(quantile(many, 0.5)), float64(b.batch)/p50(many),
-		float64(b.batch)*p50(one)/p50(many))
+	b.printBatch(tokens, workers, one, many, attention)
 	return nil
 }
 
-// stepTogether is how long a step of some sequences takes, whose bits it compares with one machine.
-func stepTogether(ctx context.Context, l *local, twins []*twin) (time.Duration, error) {
+// printBatch prints a row. What follows from times does so from p50; a batch is at most as quick as
+// its attention.
+func (b *bench) printBatch(tokens, workers int, one, many, attention []time.Duration) {
+	p50 := func(all []time.Duration) float64 { return quantile(all, 0.5).Seconds() }
+	two := func(all []time.Duration) string {
+		return fmt.Sprintf("%v, %v", round(quantile(all, 0)), round(quantile(all, 0.5)))
+	}
+	n := float64(b.batch)
+	fmt.Fprintf(b.w, "| %d | %d | %s | %.0f | %s | %.0f | %.1f | %s | %.1f |\n", tokens, workers,
+		two(one), 1/p50(one), two(many), n/p50(many), n*p50(one)/p50(many), two(attention),
+		n*p50(one)/p50(attention))
+}
+
+// twins are the sequences of a batch, and one that is alone, the last. In this process they are of
+// one store, as those are whose attention is one call.
+func (b *bench) twins(ctx context.Context, l *local, s shape, tokens int) (all []*twin, err error) {
+	for i := range b.batch + 1 {
+		pages := 0
+		if i == 0 {
+			pages = (b.batch + 1) * (tokens/attn.Block + 2) * attn.Block
+		}
+		t, err := newTwin(l, s, pages, uint64(i))
+		if err != nil {
+			return all, err
+		}
+		if all = append(all, t); i > 0 {
+			t.near[0] = all[0].stores[0].NewSequence()
+		}
+		if err := b.fill(ctx, t, tokens); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// stepTogether is how long a step of some sequences takes, whose bits it compares with one machine,
+// and how long attention there.
+func stepTogether(ctx context.Context, l *local, pool *attn.Pool, twins []*twin) (far,
+	near time.Duration, err error) {
 	t, n := twins[0], len(twins)
 	q, k, v := t.tensor(n, t.heads), t.tensor(n, t.kvHeads), t.tensor(n, t.kvHeads)
-	out := func(n int) attn.Tensor {
+	out := func() attn.Tensor {
 		return attn.BLHD(make([]float32, n*t.heads*t.dim), 1, n, t.heads, t.dim)
 	}
 	var seqs []*cluster.Sequence
+	var same []*attn.Sequence
 	for _, t := range twins {
-		seqs = append(seqs, t.far)
+		seqs, same = append(seqs, t.far), append(same, t.near[0])
 	}
-	got, opt := out(n), &attn.Options{Causal: attn.BottomRight}
+	got, want, opt := out(), out(), &attn.Options{Causal: attn.BottomRight}
 	start := time.Now()
-	err := l.client.Steps(ctx, 0, got, q, k, v, seqs, opt)
-	took := time.Since(start)
-	for i, t := range twins {
-		want := out(1)
-		if err == nil {
-			err = t.near[0].Append(k.Slice(i, i+1), v.Slice(i, i+1))
-		}
-		if err == nil {
-			err = t.pool.AttendSequences(want, q.Slice(i, i+1), t.near[:1], opt)
-		}
-		if err == nil {
-			err = sameBits("output", got.Data[i*len(want.Data):][:len(want.Data)], want.Data)
-		}
+	err = l.client.Steps(ctx, 0, got, q, k, v, seqs, opt)
+	far = time.Since(start)
+	for i := 0; i < n && err == nil; i++ {
+		err = same[i].Append(k.Slice(i, i+1), v.Slice(i, i+1))
 	}
-	return took, err
+	if err != nil {
+		return far, 0, err
+	}
+	opt.QueryLens = slices.Repeat([]int{1}, n)
+	start = time.Now()
+	err = pool.AttendSequences(want, q, same, opt)
+	near = time.Since(start)
+	if err == nil {
+		err = sameBits("output", got.Data, want.Data)
+	}
+	return far, near, err
 }
 
 // fill brings a sequence to where its steps end with a number of tokens.

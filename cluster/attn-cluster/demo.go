@@ -139,6 +139,9 @@ func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 	for i := range d.steps {
 		switch i {
 		case d.steps / 3:
+			if err := d.whole(ctx, t); err != nil {
+				return nil, err
+			}
 			victim = d.fullest()
 			d.local.kill(victim)
 			d.say("Worker %s was killed.", victim)
@@ -159,6 +162,16 @@ func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 			d.workerLines()...)...)
 	}
 	return steps, nil
+}
+
+// whole waits until there are two copies of each part: one was given up if its worker was late.
+func (d *demo) whole(ctx context.Context, t *twin) error {
+	return eventually(ctx, time.Minute, func() error {
+		if n := t.far.Missing(); n > 0 {
+			return fmt.Errorf("%d copies are missing", n)
+		}
+		return nil
+	})
 }
 
 // fullest is the worker with the most tokens.

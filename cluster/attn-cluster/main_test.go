@@ -47,13 +47,13 @@ func (o *output) String() string {
 // await waits until the output has a text.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if strings.Contains(o.String(), text) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("no %q after 10 seconds in\n%s", text, o)
+	t.Fatalf("no %q after a minute in\n%s", text, o)
 }
 
 // call runs the command to its end.

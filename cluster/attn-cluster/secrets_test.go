@@ -21,7 +21,7 @@ const geheim = "gEhEiM"
 // printed is all that a command writes until it ends, also past the writers that it is given.
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	program, err := os.Executable()
 	must(t, err)

@@ -197,9 +197,9 @@ func (s *soak) disturb(ctx context.Context, t *twin, begin bool) error {
 	}
 	x := s.trouble
 	switch {
-	case x == nil && begin:
+	case x == nil && begin && t.far.Missing() == 0:
 		return s.begin()
-	case x == nil:
+	case x == nil: // or a copy was given up since: its worker was late
 		return nil
 	case !x.over && x.left != nil:
 		return s.awaitLeft(ctx, x)

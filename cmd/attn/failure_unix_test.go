@@ -49,7 +49,7 @@ func TestSignals(t *testing.T) {
 			continue // by whoever runs the tests
 		}
 		dir := t.TempDir()
-		during, after, err := interrupted(t, s, dir, os.Args[0])
+		during, after, err := interrupted(t, s, dir, time.Minute, os.Args[0])
 		status, _ := errors.AsType[*exec.ExitError](err)
 		switch {
 		case len(during) != 2 || len(after) != 0:
@@ -63,7 +63,8 @@ func TestSignals(t *testing.T) {
 	}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		dir := t.TempDir()
-		_, after, err := interrupted(t, s, dir, "sh", "-c", `trap "" HUP INT; exec "$0" "$@"`, os.Args[0])
+		_, after, err := interrupted(t, s, dir, 100*time.Millisecond, "sh", "-c",
+			`trap "" HUP INT; exec "$0" "$@"`, os.Args[0]) // what is not ignored has long come
 		if err != nil || len(after) != 2 {
 			t.Errorf("%v, which is ignored: %v, files are %v", s, err, after)
 		}
@@ -83,10 +84,10 @@ func writeUntilEOF(dir string) {
 	o.commit()
 }
 
-// interrupted sends a signal to a process that writes, ends its input, and returns the files before
-// and after.
-func interrupted(t *testing.T, s os.Signal, dir string, command ...string) (during,
-	after []os.DirEntry, err error) {
+// interrupted sends a signal to a process that writes, ends its input after a while, and returns the
+// files before and after.
+func interrupted(t *testing.T, s os.Signal, dir string, while time.Duration, command ...string) (
+	during, after []os.DirEntry, err error) {
 	self := exec.Command(command[0], append(command[1:], "-test.run=^TestSignals$")...)
 	self.Env = append(os.Environ(), "ATTN_TEST_SIGNALS="+dir)
 	out, err1 := self.StdoutPipe()
@@ -97,7 +98,7 @@ func interrupted(t *testing.T, s os.Signal, dir string, command ...string) (duri
 	io.ReadFull(out, make([]byte, len("writing")))
 	during, _ = os.ReadDir(dir)
 	self.Process.Signal(s)
-	time.AfterFunc(100*time.Millisecond, func() { in.Close() }) // what is not ignored has long come
+	defer time.AfterFunc(while, func() { in.Close() }).Stop()
 	io.Copy(io.Discard, out)
 	err = self.Wait()
 	after, _ = os.ReadDir(dir)
@@ -142,9 +143,16 @@ func TestSignalWaitsForCommit(t *testing.T) {
 // A signal ends the process that this one waits for.
 func TestSignalEndsAChild(t *testing.T) {
 	signals := ended(t)
-	child := exec.Command("sleep", "60")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	child := exec.Command("sh", "-c", "echo; exec sleep 60")
+	child.Stdout = write
 	go func() {
-		time.Sleep(100 * time.Millisecond)
+		read.Read(make([]byte, 1)) // until it runs
 		syscall.Kill(os.Getpid(), syscall.SIGTERM)
 	}()
 	if err := runChild(child); err == nil || child.ProcessState.Success() {
@@ -164,7 +172,7 @@ func TestBenchEndsItsChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "20s",
+	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "10m",
 		"-threads", "1")
 	bench.Env = append(os.Environ(), asCommand+"=1")
 	bench.Stderr = write
@@ -178,7 +186,7 @@ func TestBenchEndsItsChild(t *testing.T) {
 	}
 	bench.Process.Signal(syscall.SIGTERM)
 	bench.Wait()
-	read.SetReadDeadline(time.Now().Add(3 * time.Second))
+	read.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, read); err != nil {
 		t.Errorf("the child still has its standard error: %v", err)
 	}

@@ -29,14 +29,13 @@ const turnTime = 50 * time.Millisecond
 func (m *measurement) rounds(trials []*trial, progress func(spent, expected time.Duration)) {
 	start, each := time.Now(), time.Duration(len(trials))
 	for {
-		quiet := math.MaxInt
+		quiet, spent := math.MaxInt, time.Duration(0)
 		for _, t := range trials {
 			m.turn(t)
-			quiet = min(quiet, t.Quiet)
-			spent := time.Since(start)
+			quiet, spent = min(quiet, t.Quiet), time.Since(start)
 			progress(spent, each*m.effort.expected(quiet, spent/each))
 		}
-		if spent := time.Since(start) / each; spent >= m.effort.expected(quiet, spent) {
+		if spent /= each; spent >= m.effort.expected(quiet, spent) {
 			return
 		}
 	}

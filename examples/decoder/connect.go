@@ -32,7 +32,7 @@ type link struct {
 }
 
 // patience is for the first worker to answer; another one, for second copies, has a fifth of it.
-const patience = 5 * time.Second
+var patience = 5 * time.Second
 
 // dial connects, and waits for workers. Contexts of a number of tokens are spread over them.
 func (a *access) dial(context int, patience time.Duration) (*link, error) {

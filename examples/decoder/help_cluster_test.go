@@ -57,10 +57,22 @@ func (w *swarm) kill(i int) {
 // dial is what -cluster does.
 func (w *swarm) dial(context int) *link {
 	w.Helper()
-	l, err := (&access{url: w.url}).dial(context, patience)
+	l, err := (&access{url: w.url}).dial(context, time.Minute)
 	must(w, err)
 	w.Cleanup(l.close)
 	return l
+}
+
+// eventually waits until something is so.
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for range 6000 {
+		if so() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("after a minute it is not so that %s", what)
 }
 
 // copiesOf is how many parts of sequences a worker has.
