@@ -233,7 +233,10 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.inOrderRows = inPlaceRows
 	}
 	if p.packed != nil && p.bytes > float64(t.L2) {
-		p.ahead, p.integersInOrder = t.Ahead(p.packed.block), true
+		p.integersInOrder = true
+		if p.chunkRows > 1 || p.packed.k.format == p.packed.v.format { // else it takes longer
+			p.ahead = t.Ahead(p.packed.block)
+		}
 	}
 	if p.packed == nil || t.Reads == tuning.PagedReads {
 		p.keys.pagedRows = t.PagedRows(p.chunkRows)
