@@ -149,9 +149,9 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
 	n int, codes bool) {
 	if codes {
-		scoreInt4(s, &w.queries, row, k, scales, rows, p.d, n)
+		scoreInt4(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	} else {
-		scoreInt8(s, &w.queries, row, k, scales, rows, p.d, n)
+		scoreInt8(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {

@@ -104,10 +104,11 @@ func rowsOfCodes(integers bool) int {
 }
 
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
-func scoreInt4(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n int) {
+func scoreInt4(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
+	ahead int, inOrder bool) {
 	var b panelLayout
 	b.ofKeys(I4, d, roundUp(n, panel))
-	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+	b.set(ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
 	q.reads(row, rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)

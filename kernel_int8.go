@@ -27,11 +27,13 @@ func (x *integerRows) together() bool { return groupsTogether && x.words == nil 
 func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 
 // scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
-// which d is the dimension.
-func scoreInt8(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n int) {
+// which d is the dimension. Few rows read panels in the order of memory if inOrder, else some side
+// by side.
+func scoreInt8(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
+	ahead int, inOrder bool) {
 	var b panelLayout
 	b.ofKeys(I8, d, roundUp(n, panel))
-	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+	b.set(ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
 	q.reads(row, rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)

@@ -104,7 +104,7 @@ func (c *trial) scoreInt8(rows, d, n int) {
 	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
-	scoreInt8(got, &q, 0, k, scales, rows, d, n)
+	scoreInt8(got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 

@@ -117,9 +117,6 @@ func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
 	return lanes16, 1
 }
 
-// mostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
-const mostAhead = 32 << 10
-
 // integerRows is rows of integers of 8 bits as kernels take them.
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
@@ -226,13 +223,14 @@ func (a *prefetchHint) set(one, few int, inOrder bool) {
 }
 
 // setTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
-// have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
-// what lies before the last of these goes first. Values are prefetched as far ahead as keys: where
-// the distance changes, some lines are requested twice, or never.
-func (a *prefetchHint) setTyped(t Format, rows, panelBytes int) {
+// have some bytes, and requests so far beyond these. Lines are requested in the order of memory,
+// and panels are read side by side, so what lies before the last of these goes first. Values are
+// prefetched as far ahead as keys: where the distance changes, some lines are requested twice, or
+// never.
+func (a *prefetchHint) setTyped(t Format, rows, panelBytes, beyond int) {
 	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
 	_, panels := typedKernel(t, rows)
-	ahead := min(tuned.PrefetchTyped+max(1, panels-1)*panelBytes, mostAhead)
+	ahead := min(beyond+max(1, panels-1)*panelBytes, tuning.MostAhead)
 	a.prefetchOne, a.prefetchFew = ahead, ahead
 }
 

@@ -91,6 +91,9 @@ type schedule struct {
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
+	// few rows of integers prefetch so many bytes ahead,
+	ahead           int
+	integersInOrder bool // and read panels of keys one after another, not side by side
 }
 
 // kind is a form of keys or of values, see kind.go.

@@ -69,13 +69,14 @@ var (
 		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
-// int8InOrder is what few rows take first of what they read: in the order in which it lies in
-// memory, which is panel by panel of keys and of a matrix, and rows of 8 panels of values.
-var int8InOrder = map[int8Operation]tileGroup{
-	scoreInt8:      {1, 4, sizesTo(1, 4), 4},
-	accumulateInt8: {8, 2, sizesTo(1, 2), 2},
-	multiplyInt8:   {1, 4, sizesTo(1, 4), 4},
-}
+// What few rows take first. Panels of a matrix are read in the order of memory, one after another,
+// and those of keys if the call says so. One or two rows read values two panels at a time, since a row of all of them
+// asks for more lines at once than come; of codes, which are half as many bytes, they do.
+var (
+	int8InOrder = tileGroup{1, 4, sizesTo(1, 4), 4}
+	int8Values  = tileGroup{2, 2, sizesTo(1, 2), 2}
+	int4Values  = tileGroup{8, 2, sizesTo(1, 2), 2}
+)
 
 // int8Program emits one kernel.
 type int8Program struct {
@@ -142,8 +143,15 @@ func (p *int8Program) kernel(name string) {
 		p.codes.load(p)
 	}
 	groups := p.groups
-	if p.wide && p.form != magnitudeForm {
-		groups = append([]tileGroup{int8InOrder[p.operation]}, groups...)
+	switch {
+	case p.operation == scoreInt8 && p.form == byteForm:
+		p.keysInOrder()
+	case p.operation == multiplyInt8 && p.form == byteForm:
+		groups = append([]tileGroup{int8InOrder}, groups...)
+	case p.wide && p.codes != nil && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int4Values}, groups...)
+	case p.wide && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int8Values}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
 		if last := len(g.sizes) - 1; g.panels == 1 && p.operation != accumulateInt8 && g.sizes[last] > 8 {
@@ -153,6 +161,16 @@ func (p *int8Program) kernel(name string) {
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// keysInOrder takes few rows through panels one after another, if they are to be read so.
+func (p *int8Program) keysInOrder() {
+	side := unique("side")
+	Load(Param("b"), b0)
+	CMPB(hint(b0, "panelLayout", "inOrder"), Imm(0))
+	JE(LabelRef(side))
+	p.group(int8InOrder)
+	Label(side)
 }
 
 // signature is the kernel's.
