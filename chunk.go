@@ -135,8 +135,12 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		h := w.head(c, i, &buffer)
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
-			p.rotateCopy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):], h.rows, p.q.SL)
-			w.ints.quantizeQueries(p, h, q)
+			from := p.q.Data[p.q.offset(h.b, h.kv, h.row):]
+			done := w.ints.quantizeRotated(p, h, from)
+			if rest := h.rows - done; rest > 0 {
+				p.rotateCopy(q[done*p.d:], from[done*p.q.SL:], rest, p.q.SL)
+			}
+			w.ints.quantizeQueries(p, h, q, done)
 			continue
 		}
 		if p.group == 1 && p.q.SL == p.d { // one run of memory
@@ -154,7 +158,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 			p.rotateQueries(q)
 		}
 		if p.integers {
-			w.ints.quantizeQueries(p, h, q)
+			w.ints.quantizeQueries(p, h, q, 0)
 		}
 	}
 }

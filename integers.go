@@ -72,11 +72,23 @@ func (w *intScratch) packing(p *plan) *packedKV {
 	return &w.blocks.format
 }
 
-// quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
-// the unit of their scores.
-func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
+// quantizeRotated makes integers of the first rows of one head's queries, which are rotated on the
+// way, and returns of how many.
+func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
+	if x := &w.queries; x.bytes != nil && p.packed == nil && !p.flip {
+		done = quantizeRotated(x.bytes[c.at*p.d:], w.units[c.at:], x.starts[c.at:], q, c.rows, p.d, p.d,
+			p.q.SL, p.d&-p.d)
+	}
+	return done
+}
+
+// quantizeQueries makes integers of the queries of one head's rows, which are rotated, but for the
+// first ones, of which they are made, and finds the unit of their scores.
+func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
-	w.queries.quantize(c.at*width, c.at, scales, q, c.rows, p.d, p.d, w.row)
+	if at, rest := c.at+done, c.rows-done; rest > 0 {
+		w.queries.quantize(at*width, at, scales[done:], q[done*p.d:], rest, p.d, p.d, w.row)
+	}
 	for r, scale := range scales {
 		row, unit := c.at+r, p.int8Unit(scale, 1)
 		if scale != scale {

@@ -397,6 +397,27 @@ func quantizeRowsSIMD(dst *int8, scales, x *float32, rows, n, dstStride, xStride
 func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int)
 
+// quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
+// them, quantizeRotatedStep.
+func quantizesRotated(n, rotation int) bool {
+	return n == rotatedElements && rotation == n && tuned.ISA.Lanes16() && tuned.DotProduct
+}
+
+// rotatedElements is the elements of rows of quantizeRotatedStep.
+const rotatedElements = 64
+
+// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of four rows.
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, dstStride,
+	xStride int) (done int) {
+	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, dstStride, xStride)
+}
+
+// quantizeRotatedVNNIAVX512 is quantizeRotatedStep for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows,
+	dstStride, xStride int) (done int)
+
 // quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
 // a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.
 func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {

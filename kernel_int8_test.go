@@ -20,6 +20,8 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
+		func(c *trial, n []int) { c.quantizeRotated(n[0], n[1]) }},
 	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
 		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
 	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { c.magnitudes(n[0]) }},
@@ -176,6 +178,49 @@ func (c *trial) quantizeRows(rows, n int) {
 	}
 }
 
+// quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes nothing
+// of those that follow the four at which it stops.
+func (c *trial) quantizeRotated(rows, n int) {
+	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
+	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
+	x := c.specialRows(rows, n, xStride)
+	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
+	scales, scalesWant := c.output(rows)
+	starts, startsWant := c.outputOf(rows, normal)
+	got, want := elements[int32](bytesIn(starts)), elements[int32](bytesIn(startsWant))
+	if c.IntN(2) == 0 {
+		got = nil
+	}
+	block := n & -n
+	done := quantizeRotated(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride,
+		block)
+	row := make([]float32, n)
+	for r := range done {
+		copy(row, x[r*xStride:])
+		rotateGeneric(row, 1, n, n, block)
+		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
+		if scalesWant[r] = quantizedGeneric(to, row); got != nil {
+			want[r] = startOf(to)
+		}
+	}
+	quantizes, special := quantizesRotated(n, block), 0
+	for r := range rows / 4 * 4 {
+		copy(row, x[r*xStride:])
+		rotateGeneric(row, 1, n, n, block)
+		if top := largestGeneric(row); !(top >= 0x1p-100 && top < 0x1p80) && special == 0 {
+			special = 1 + r/4*4
+		}
+	}
+	switch {
+	case !quantizes:
+		c.equal("done", done, 0)
+	case special > 0:
+		c.equal("done", done, special-1)
+	default:
+		c.equal("done", done, rows/4*4)
+	}
+}
+
 // specialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
 func (c *trial) specialRows(rows, n, stride int) []float32 {
 	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], (rows-1)*stride+n)
@@ -318,14 +363,15 @@ func TestInt8KernelsEqualGeneric(t *testing.T) {
 	})
 }
 
-func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
-func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
-func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
-func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
-func FuzzQuantizeGroups(f *testing.F) { fuzzKernel(f, "quantizeGroups") }
-func FuzzMagnitudes(f *testing.F)     { fuzzKernel(f, "magnitudes") }
-func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
-func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }
+func FuzzScoreInt8(f *testing.F)       { fuzzKernel(f, "scoreInt8") }
+func FuzzAccumulateInt8(f *testing.F)  { fuzzKernel(f, "accumulateInt8") }
+func FuzzSoftmaxInt8(f *testing.F)     { fuzzKernel(f, "softmaxInt8") }
+func FuzzQuantizeRows(f *testing.F)    { fuzzKernel(f, "quantizeRows") }
+func FuzzQuantizeRotated(f *testing.F) { fuzzKernel(f, "quantizeRotated") }
+func FuzzQuantizeGroups(f *testing.F)  { fuzzKernel(f, "quantizeGroups") }
+func FuzzMagnitudes(f *testing.F)      { fuzzKernel(f, "magnitudes") }
+func FuzzCopyRows(f *testing.F)        { fuzzKernel(f, "copyRows") }
+func FuzzInterleave(f *testing.F)      { fuzzKernel(f, "interleave") }
 
 // Kernels widen values of one block on their stack, so more are refused before anything is written.
 func TestWordsOfMoreThanABlock(t *testing.T) {

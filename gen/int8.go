@@ -23,6 +23,7 @@ func int8Kernels() {
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
 	quantizeRowsKernel("quantizeRowsSIMD", false)
 	quantizeRowsKernel("quantizeRowsAVX512", true)
+	quantizeRotatedKernel()
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
 	quantizeGroupsKernel("quantizeGroupsAVX512", true)
 	magnitudesKernel()
