@@ -223,13 +223,16 @@ func (a *prefetchHint) set(one, few int, inOrder bool) {
 }
 
 // setTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
-// have some bytes, and requests so far beyond these. Lines are requested in the order of memory,
-// and panels are read side by side, so what lies before the last of these goes first. Values are
-// prefetched as far ahead as keys: where the distance changes, some lines are requested twice, or
-// never.
-func (a *prefetchHint) setTyped(t Format, rows, panelBytes, beyond int) {
+// have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
+// what lies before the last of these goes first. Values are prefetched as far ahead as keys, which
+// may be scaled: where the distance changes, some lines are requested twice, or never.
+func (a *prefetchHint) setTyped(t Format, rows, panelBytes int, scaled bool) {
 	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
 	_, panels := typedKernel(t, rows)
+	beyond := tuned.PrefetchTyped
+	if scaled {
+		beyond = tuned.PrefetchScaled
+	}
 	ahead := min(beyond+max(1, panels-1)*panelBytes, tuning.MostAhead)
 	a.prefetchOne, a.prefetchFew = ahead, ahead
 }

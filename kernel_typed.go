@@ -69,20 +69,11 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 	var layout panelLayout
 	layout.ofKeys(t, d, roundUp(n, panel))
-	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes, beyondPanels(t))
+	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes, formats[t].scaled)
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)
 	}
-}
-
-// beyondPanels is how far beyond panels of keys of a format, and of the values beside them, few
-// rows prefetch.
-func beyondPanels(keys Format) int {
-	if formats[keys].scaled {
-		return tuned.PrefetchScaled
-	}
-	return tuned.PrefetchTyped
 }
 
 // scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d

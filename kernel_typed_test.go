@@ -213,7 +213,7 @@ func TestTypedAhead(t *testing.T) {
 		}
 		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
 		var keys prefetchHint
-		keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8, beyondPanels(c.format))
+		keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8, formats[c.format].scaled)
 		if keys.prefetchOne != c.want {
 			t.Errorf("%+v: %d bytes ahead", c, keys.prefetchOne)
 		}
@@ -224,7 +224,7 @@ func TestTypedAhead(t *testing.T) {
 		}
 	}
 	var far prefetchHint
-	if far.setTyped(F16, 4, 1<<20, 4096); far.prefetchFew != tuning.MostAhead {
+	if far.setTyped(F16, 4, 1<<20, false); far.prefetchFew != tuning.MostAhead {
 		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, tuning.MostAhead)
 	}
 }
@@ -283,7 +283,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes, tuned.PrefetchTyped)
+				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes, false)
 				values.prefetchHint = keys.prefetchHint
 				block := Block * d * formats[typ].bytes
 				pass(b, block, func(at int) {

@@ -48,7 +48,7 @@ func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 		l.set(p.ahead, p.ahead, false)
 		return
 	}
-	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8, beyondPanels(s.k.format))
+	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8, formats[s.k.format].scaled)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {

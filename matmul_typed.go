@@ -90,7 +90,7 @@ func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, panelLayout)
 	if m.int8 {
 		layout.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
-		layout.setTyped(m.format, rows, productInner*panel*m.bytes, tuned.PrefetchTyped)
+		layout.setTyped(m.format, rows, productInner*panel*m.bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }

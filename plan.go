@@ -336,8 +336,8 @@ type tile struct {
 const diagonalRows = 16
 
 // tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
-// the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
-// it, which costs small calls a few per cent.)
+// the same keys, else fewer, so that little is computed for nothing; or all those that end before
+// the part. (To return it would be to copy it, which costs small calls a few per cent.)
 func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
 	if b.equal {
@@ -345,6 +345,15 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 		return
 	}
 	lo, hi := b.keyRange(p, c, row)
+	if right := p.right; hi <= b.lo && !b.looked && !p.listed {
+		if p.causal != Full {
+			right = 0
+		}
+		last := min(b.first+b.lo-right-c.position, p.lq) // the first query that sees a key, or none
+		t.rows = min(max(last*p.group-c.row-row, 1), c.rows-row)
+		t.lo, t.hi, t.uniform = lo, hi, true
+		return
+	}
 	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
 	if lo != lastLo || hi != lastHi {
 		t.rows = min(diagonalRows, c.rows-row)
@@ -352,20 +361,6 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 	}
 	t.lo, t.hi = lo, lastHi // the bounds never decrease from row to row
 	t.uniform = lo == lastLo && hi == lastHi
-}
-
-// unseen is how many of the chunk's first rows see no key of the part by position: their keys end
-// before it. (Rows whose keys begin after it are not counted.)
-func (b *part) unseen(p *plan, c *chunk) int {
-	right := p.right
-	if p.causal != Full {
-		right = 0
-	}
-	if b.equal || right < 0 || p.listed {
-		return 0
-	}
-	queries := min(max(b.first+b.lo-right-c.position, 0), p.lq)
-	return min(max(queries*p.group-c.row, 0), c.rows)
 }
 
 // keyRange is the part of the block's keys that a row of the chunk sees by position.

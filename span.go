@@ -89,12 +89,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	}
 	full := (p.full && !w.typed || p.fullIntegers) && b.lo == 0 && b.hi == Block &&
 		c.rows > p.keys.inPlaceRows && (b.looked || c.allLo <= b.first)
-	unseen := 0
-	if !st.overwrite && !b.looked {
-		unseen = b.unseen(p, c)
-	}
 	var t tile
-	for row := unseen; row < c.rows; row += t.rows {
+	for row := 0; row < c.rows; row += t.rows {
 		if b.partly {
 			if t.rows = w.addRun(p, c, st, &b, row, full); t.rows > 0 {
 				continue

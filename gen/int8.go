@@ -70,8 +70,9 @@ var (
 )
 
 // What few rows take first. Panels of a matrix are read in the order of memory, one after another,
-// and those of keys if the call says so. One or two rows read values two panels at a time, since a row of all of them
-// asks for more lines at once than come; of codes, which are half as many bytes, they do.
+// and those of keys if the call says so. One or two rows read values two panels at a time, since a
+// row of all of them asks for more lines at once than come; of codes, which are half as many bytes,
+// they do.
 var (
 	int8InOrder = tileGroup{1, 4, sizesTo(1, 4), 4}
 	int8Values  = tileGroup{2, 2, sizesTo(1, 2), 2}
