@@ -181,7 +181,7 @@ func TestNoAllocationOverLatentVectors(t *testing.T) {
 				ValuesInKeys: true})
 			state, err := NewState(StateConfig{1, 20, 1, 16})
 			must(t, err)
-			seqs := []*Sequence{s}
+			seqs, both := []*Sequence{s}, []*Sequence{s, s}
 			mustNotAllocate(t, func() error {
 				var q [20 * 24]float32
 				var dst [20 * 16]float32
@@ -195,7 +195,8 @@ func TestNoAllocationOverLatentVectors(t *testing.T) {
 					c.Attend(out(20), queries(20), opt),
 					s.Truncate(s.Len()%90), s.Append(keys, Tensor{}),
 					AttendSequences(out(20), queries(20), seqs, opt),
-					state.UpdateSequence(queries(20), s, nil), state.Finish(out(20), nil))
+					state.UpdateSequence(queries(20), s, nil),
+					state.UpdateSequences(queries(20), both, nil), state.Finish(out(20), nil))
 			})
 		}
 	})
@@ -282,6 +283,10 @@ func TestNoAllocationInPoolOverSequences(t *testing.T) {
 	mustNotAllocateInPool(t, func() error {
 		s.Reset()
 		return p.UpdateSequence(s, q, first, nil)
+	})
+	mustNotAllocateInPool(t, func() error {
+		s.Reset()
+		return p.UpdateSequences(s, q, seqs, nil)
 	})
 }
 

@@ -26,7 +26,7 @@ package attn
 // A nil sequence, or sequences of two stores, are [ErrOption], a released sequence is [ErrClosed].
 // Nothing has been written then.
 func AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-	if err := beginCalls(seqs); err != nil {
+	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
@@ -56,7 +56,7 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 		return err
 	}
 	defer p.putJob(j)
-	if err := beginCalls(seqs); err != nil {
+	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
@@ -66,33 +66,6 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	}
 	p.attend(j)
 	return nil
-}
-
-// beginCalls registers a call over sequences, which must be of one store that is open. It registers
-// none if there is an error.
-func beginCalls(seqs []*Sequence) (err error) {
-	for i, s := range seqs {
-		if s == nil {
-			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
-		} else if e := s.beginCall(); e != nil {
-			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
-		} else if s.store != seqs[0].store {
-			s.endCall()
-			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
-		}
-		if err != nil {
-			endCalls(seqs[:i])
-			return err
-		}
-	}
-	return nil
-}
-
-// endCalls is called after beginCalls.
-func endCalls(seqs []*Sequence) {
-	for _, s := range seqs {
-		s.endCall()
-	}
 }
 
 // initSequences validates the arguments of a call over sequences of a store.

@@ -72,13 +72,21 @@ func (p *plan) clearRows(c *chunk, n int) {
 // push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
 // left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
+	x := w.newNode()
+	*x, w.part = w.part, *x
+	shape, merges := append(w.tree.shape, nodeKeys{first: i * Segment, keys: Segment}).settle()
+	w.tree.merge(shape, merges, rows, p.oStride, &w.units)
+}
+
+// newNode adds the rows of a node to the tree.
+func (w *scratch) newNode() *state {
 	t, x := &w.tree, nodeRows{}
 	if last := len(t.spare) - 1; last >= 0 {
 		x, t.spare = t.spare[last], t.spare[:last]
 	}
 	x.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
-	x.state, w.part = w.part, x.state
-	t.push(nodeKeys{first: i * Segment, keys: Segment}, x, rows, p.oStride, &w.units)
+	t.rows = append(t.rows, x)
+	return &t.rows[len(t.rows)-1].state
 }
 
 // fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
@@ -135,8 +143,12 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		h := w.head(c, i, &buffer)
 		q := w.q[h.at*p.d:][:h.rows*p.d]
 		if p.integers && p.group == 1 {
-			p.rotateCopy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):], h.rows, p.q.SL)
-			w.ints.quantizeQueries(p, h, q)
+			from := p.q.Data[p.q.offset(h.b, h.kv, h.row):]
+			done := w.ints.quantizeRotated(p, h, from)
+			if rest := h.rows - done; rest > 0 {
+				p.rotateCopy(q[done*p.d:], from[done*p.q.SL:], rest, p.q.SL)
+			}
+			w.ints.quantizeQueries(p, h, q, done)
 			continue
 		}
 		if p.group == 1 && p.q.SL == p.d { // one run of memory
@@ -154,7 +166,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 			p.rotateQueries(q)
 		}
 		if p.integers {
-			w.ints.quantizeQueries(p, h, q)
+			w.ints.quantizeQueries(p, h, q, 0)
 		}
 	}
 }

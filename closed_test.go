@@ -77,6 +77,13 @@ var poolCalls = []struct {
 		alone: func(x *poolOperands, _ Tensor, _ *Options) error {
 			return x.state.UpdateSequence(x.q, x.seqs[0], nil)
 		}},
+	{name: "UpdateSequences", changeState: true,
+		pooled: func(p *Pool, x *poolOperands, _ Tensor, _ *Options) error {
+			return p.UpdateSequences(x.state, x.q, x.seqs[:1], nil)
+		},
+		alone: func(x *poolOperands, _ Tensor, _ *Options) error {
+			return x.state.UpdateSequences(x.q, x.seqs[:1], nil)
+		}},
 }
 
 // Every method of a Pool is in the tests of nil and closed ones.
@@ -127,6 +134,8 @@ func TestNilPool(t *testing.T) {
 			"Update": {p.Update(x.state, x.q, x.k, bad, nil), x.state.Update(x.q, x.k, bad, nil)},
 			"UpdateSequence": {p.UpdateSequence(x.state, x.q, nil, nil),
 				x.state.UpdateSequence(x.q, nil, nil)},
+			"UpdateSequences": {p.UpdateSequences(x.state, x.q, nil, nil),
+				x.state.UpdateSequences(x.q, nil, nil)},
 		} {
 			if err[0] == nil || fmt.Sprint(err[0]) != fmt.Sprint(err[1]) {
 				t.Errorf("%s: error is %v, want %v", name, err[0], err[1])
@@ -236,7 +245,8 @@ func TestClosedStore(t *testing.T) {
 			err := c.call(u, s)
 			text := "the sequence's store was closed"
 			switch c.name {
-			case "AttendSequences", "Pool.AttendSequences", "nil Pool.AttendSequences":
+			case "AttendSequences", "Pool.AttendSequences", "nil Pool.AttendSequences",
+				"State.UpdateSequences", "Pool.UpdateSequences":
 				text = "seqs[0] cannot be used: attn: already closed: " + text
 			case "Fork":
 				text = "the sequence was released, or is not from NewSequence"
@@ -280,8 +290,10 @@ func TestClosedState(t *testing.T) {
 		"Close": s.Close(), "Update": s.Update(q, k, k, nil), "Merge": s.Merge(open),
 		"Merge with": open.Merge(s), "Finish": s.Finish(dst, nil), "MarshalBinary": marshal,
 		"UnmarshalBinary": s.UnmarshalBinary(form), "UpdateSequence": s.UpdateSequence(q, seq, nil),
-		"Pool.Update":         pool.Update(s, q, k, k, nil),
-		"Pool.UpdateSequence": pool.UpdateSequence(s, q, seq, nil),
+		"Pool.Update":          pool.Update(s, q, k, k, nil),
+		"Pool.UpdateSequence":  pool.UpdateSequence(s, q, seq, nil),
+		"UpdateSequences":      s.UpdateSequences(q, []*Sequence{seq}, nil),
+		"Pool.UpdateSequences": pool.UpdateSequences(s, q, []*Sequence{seq}, nil),
 	} {
 		mustFail(t, name, err, ErrClosed)
 	}

@@ -55,8 +55,8 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
 			var place [1]int
-			p.findBlocks(c, position, place[:])
-			from[i] = token{p.packed.data[place[0]:][:p.packed.block], position % Block}
+			memory := p.findBlocks(c, position, place[:])
+			from[i] = token{memory[place[0]:][:p.packed.block], position % Block}
 		}
 		p.packed.copyTokens(to, j, &from)
 	}

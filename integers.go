@@ -24,8 +24,8 @@ type intScratch struct {
 	bad     []int       // rows whose query is not finite
 	row     []int8      // queries on their way
 
-	weights []int16   // of a tile: rows × Block, in the order of inGroupOrder
-	scales  []float32 // of a tile's weights
+	weights integerRows // of a tile, words: rows × Block
+	scales  []float32   // of a tile's weights
 
 	blocks int8Blocks // of the caller's views
 
@@ -41,7 +41,7 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, min(rows, panel)*roundUp(p.d, 4))
-	w.weights, w.scales = grow(w.weights, scores*Block), grow(w.scales, scores)
+	w.weights.words, w.scales = grow(w.weights.words, scores*Block), grow(w.scales, scores)
 	if p.packed == nil && p.d > 0 {
 		w.blocks.fit(p)
 	}
@@ -72,11 +72,23 @@ func (w *intScratch) packing(p *plan) *packedKV {
 	return &w.blocks.format
 }
 
-// quantizeQueries makes integers of the queries of one head's rows, which are rotated, and finds
-// the unit of their scores.
-func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32) {
+// quantizeRotated makes integers of the first rows of one head's queries, which are rotated on the
+// way, and returns of how many.
+func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
+	if x := &w.queries; x.bytes != nil && p.packed == nil && !p.flip {
+		done = quantizeRotated(x.bytes[c.at*p.d:], w.units[c.at:], x.starts[c.at:], q, c.rows, p.d, p.d,
+			p.q.SL, p.d&-p.d)
+	}
+	return done
+}
+
+// quantizeQueries makes integers of the queries of one head's rows, which are rotated, but for the
+// first ones, of which they are made, and finds the unit of their scores.
+func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
-	w.queries.quantize(c.at*width, c.at, scales, q, c.rows, p.d, p.d, w.row)
+	if at, rest := c.at+done, c.rows-done; rest > 0 {
+		w.queries.quantize(at*width, at, scales[done:], q[done*p.d:], rest, p.d, p.d, w.row)
+	}
 	for r, scale := range scales {
 		row, unit := c.at+r, p.int8Unit(scale, 1)
 		if scale != scale {
@@ -136,10 +148,10 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 // integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
 	n int, codes bool) {
-	if q := w.queries.from(row*roundUp(p.d, 4), row); codes {
-		scoreInt4(s, q, k, scales, rows, p.d, n)
+	if codes {
+		scoreInt4(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	} else {
-		scoreInt8(s, q, k, scales, rows, p.d, n)
+		scoreInt8(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
@@ -151,7 +163,7 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 // accumulate adds the values, integers or codes, that a tile's weights weigh.
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
 	layout *panelLayout, codes bool) {
-	if x := (integerRows{words: w.weights}); codes {
+	if x := &w.weights; codes {
 		accumulateInt4(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	} else {
 		accumulateInt8(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)

@@ -193,23 +193,25 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
 // scoreInt4Step is scoreInt4 of checked operands, in one call.
-func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
+func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
+	at := row * qStride
 	if q.bytes != nil {
-		scoreInt4VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
+		scoreInt4VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
 		return
 	}
-	scoreInt4SIMD(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
+	scoreInt4SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 }
 
 // accumulateInt4Step is accumulateInt4 of checked operands, in one call.
-func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
+	at := row * wStride
 	if tuned.DotProduct && tuned.ISA.Lanes16() {
-		accumulateInt4VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	accumulateInt4SIMD(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt4SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
@@ -242,15 +244,16 @@ func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, 
 func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
 
 // scoreInt8Step is scoreInt8 of checked operands, in one call.
-func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
+func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
+	at := row * qStride
 	switch {
 	case q.bytes != nil:
-		scoreInt8VNNIAVX512(s, &q.bytes[0], &q.starts[0], k, scales, rows, qStride, b)
+		scoreInt8VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
 	case int8Lanes16(rows):
-		scoreInt8AVX512(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
+		scoreInt8AVX512(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 	default:
-		scoreInt8SIMD(s, &q.magnitudes[0], &q.starts[0], k, scales, rows, qStride, b)
+		scoreInt8SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
 	}
 }
 
@@ -258,21 +261,25 @@ func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qS
 const groupsTogether = true
 
 // accumulateInt8Step is accumulateInt8 of checked operands, in one call.
-func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
+	at, start := row*wStride, row*fStride
 	switch {
 	case w.bytes != nil:
-		multiplyInt8VNNIAVX512(o, &w.bytes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8VNNIAVX512(o, &w.bytes[at], &w.starts[start], v, f, rows, oStride, wStride, fStride,
+			b)
 	case w.magnitudes != nil && int8Lanes16(rows):
-		multiplyInt8AVX512(o, &w.magnitudes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8AVX512(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
 	case w.magnitudes != nil:
-		multiplyInt8SIMD(o, &w.magnitudes[0], &w.starts[0], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8SIMD(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
 	case tuned.DotProduct && int8Lanes16(rows):
-		accumulateInt8VNNIAVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case int8Lanes16(rows):
-		accumulateInt8AVX512(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8AVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
-		accumulateInt8SIMD(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
 }
 
@@ -396,6 +403,27 @@ func quantizeRowsSIMD(dst *int8, scales, x *float32, rows, n, dstStride, xStride
 //go:noescape
 func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
 	xStride int) (done int)
+
+// quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
+// them, quantizeRotatedStep.
+func quantizesRotated(n, rotation int) bool {
+	return n == rotatedElements && rotation == n && tuned.ISA.Lanes16() && tuned.DotProduct
+}
+
+// rotatedElements is the elements of rows of quantizeRotatedStep.
+const rotatedElements = 64
+
+// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of four rows.
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, dstStride,
+	xStride int) (done int) {
+	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, dstStride, xStride)
+}
+
+// quantizeRotatedVNNIAVX512 is quantizeRotatedStep for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows,
+	dstStride, xStride int) (done int)
 
 // quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
 // a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.

@@ -7866,7 +7866,7 @@ accumulateMasked_done:
 // scoreAVX512 works like scoreGeneric.
 // func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·scoreAVX512(SB), NOSPLIT, $120-56
+TEXT ·scoreAVX512(SB), NOSPLIT, $128-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 48(SP)
 	MOVQ q+8(FP), AX
@@ -7903,14 +7903,22 @@ noQueue192:
 	MOVQ R13, 96(SP)
 
 noPointer193:
+	MOVQ $+0, 120(SP)
+	CMPQ 96(SP), $0x00
+	JNE noneLast194
+	CMPQ 88(SP), $0x08
+	JL noneLast194
+	MOVQ $+4, 120(SP)
+
+noneLast194:
 	CMPQ 72(SP), $0x06
-	JLE quads194
+	JLE quads195
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads194:
+quads195:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -7956,14 +7964,14 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop195Part
+	JNE loop196Part
 	MOVQ 104(SP), DX
 
-loop195:
+loop196:
 	TESTQ DX, DX
-	JNE loop195Request0
+	JNE loop196Request0
 
-loop195Requested0:
+loop196Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -7981,11 +7989,11 @@ loop195Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop195Step1:
+loop196Step1:
 	TESTQ DX, DX
-	JNE loop195Request1
+	JNE loop196Request1
 
-loop195Requested1:
+loop196Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8003,11 +8011,11 @@ loop195Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop195Step2:
+loop196Step2:
 	TESTQ DX, DX
-	JNE loop195Request2
+	JNE loop196Request2
 
-loop195Requested2:
+loop196Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8025,11 +8033,11 @@ loop195Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop195Step3:
+loop196Step3:
 	TESTQ DX, DX
-	JNE loop195Request3
+	JNE loop196Request3
 
-loop195Requested3:
+loop196Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8048,7 +8056,7 @@ loop195Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop195
+	JG loop196
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8063,7 +8071,7 @@ loop195Requested3:
 	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop195Part:
+loop196Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -8072,43 +8080,43 @@ loop195Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop195Step3
-	JE loop195Step2
-	JMP loop195Step1
+	JB loop196Step3
+	JE loop196Step2
+	JMP loop196Step1
 
-loop195Request0:
+loop196Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop195Requested0
+	JMP loop196Requested0
 
-loop195Request1:
+loop196Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop195Requested1
+	JMP loop196Requested1
 
-loop195Request2:
+loop196Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop195Requested2
+	JMP loop196Requested2
 
-loop195Request3:
+loop196Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow196
+	JE sameWindow197
 	ADDQ $0x00007000, DX
 
-sameWindow196:
-	JMP loop195Requested3
+sameWindow197:
+	JMP loop196Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -8127,14 +8135,14 @@ quad3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop197Part
+	JNE loop198Part
 	MOVQ 104(SP), DX
 
-loop197:
+loop198:
 	TESTQ DX, DX
-	JNE loop197Request0
+	JNE loop198Request0
 
-loop197Requested0:
+loop198Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8157,11 +8165,11 @@ loop197Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop197Step1:
+loop198Step1:
 	TESTQ DX, DX
-	JNE loop197Request1
+	JNE loop198Request1
 
-loop197Requested1:
+loop198Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8185,7 +8193,7 @@ loop197Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop197
+	JG loop198
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8205,7 +8213,7 @@ loop197Requested1:
 	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop197Part:
+loop198Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8213,27 +8221,27 @@ loop197Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop197Step1
+	JMP loop198Step1
 
-loop197Request0:
+loop198Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop197Requested0
+	JMP loop198Requested0
 
-loop197Request1:
+loop198Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow198
+	JE sameWindow199
 	ADDQ $0x00007000, DX
 
-sameWindow198:
-	JMP loop197Requested1
+sameWindow199:
+	JMP loop198Requested1
 
 quad4:
 	// 4 rows × 64 columns.
@@ -8258,14 +8266,14 @@ quad4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop199Part
+	JNE loop200Part
 	MOVQ 104(SP), DX
 
-loop199:
+loop200:
 	TESTQ DX, DX
-	JNE loop199Request0
+	JNE loop200Request0
 
-loop199Requested0:
+loop200Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8293,11 +8301,11 @@ loop199Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop199Step1:
+loop200Step1:
 	TESTQ DX, DX
-	JNE loop199Request1
+	JNE loop200Request1
 
-loop199Requested1:
+loop200Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8327,7 +8335,7 @@ loop199Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop199
+	JG loop200
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8352,7 +8360,7 @@ loop199Requested1:
 	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop199Part:
+loop200Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8361,27 +8369,27 @@ loop199Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop199Step1
+	JMP loop200Step1
 
-loop199Request0:
+loop200Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop199Requested0
+	JMP loop200Requested0
 
-loop199Request1:
+loop200Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow200
+	JE sameWindow201
 	ADDQ $0x00007000, DX
 
-sameWindow200:
-	JMP loop199Requested1
+sameWindow201:
+	JMP loop200Requested1
 
 quad5:
 	// 5 rows × 64 columns.
@@ -8410,14 +8418,14 @@ quad5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop201Part
+	JNE loop202Part
 	MOVQ 104(SP), DX
 
-loop201:
+loop202:
 	TESTQ DX, DX
-	JNE loop201Request0
+	JNE loop202Request0
 
-loop201Requested0:
+loop202Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8450,11 +8458,11 @@ loop201Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop201Step1:
+loop202Step1:
 	TESTQ DX, DX
-	JNE loop201Request1
+	JNE loop202Request1
 
-loop201Requested1:
+loop202Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8489,7 +8497,7 @@ loop201Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop201
+	JG loop202
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8519,7 +8527,7 @@ loop201Requested1:
 	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop201Part:
+loop202Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8528,27 +8536,27 @@ loop201Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop201Step1
+	JMP loop202Step1
 
-loop201Request0:
+loop202Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop201Requested0
+	JMP loop202Requested0
 
-loop201Request1:
+loop202Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow202
+	JE sameWindow203
 	ADDQ $0x00007000, DX
 
-sameWindow202:
-	JMP loop201Requested1
+sameWindow203:
+	JMP loop202Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -8580,15 +8588,16 @@ quad6:
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
+	SUBQ 120(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop203Part
+	JNE loop204Part
 	MOVQ 104(SP), DX
 
-loop203:
+loop204:
 	TESTQ DX, DX
-	JNE loop203Request0
+	JNE loop204Request0
 
-loop203Requested0:
+loop204Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8626,11 +8635,11 @@ loop203Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop203Step1:
+loop204Step1:
 	TESTQ DX, DX
-	JNE loop203Request1
+	JNE loop204Request1
 
-loop203Requested1:
+loop204Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8668,11 +8677,11 @@ loop203Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop203Step2:
+loop204Step2:
 	TESTQ DX, DX
-	JNE loop203Request2
+	JNE loop204Request2
 
-loop203Requested2:
+loop204Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8710,11 +8719,11 @@ loop203Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop203Step3:
+loop204Step3:
 	TESTQ DX, DX
-	JNE loop203Request3
+	JNE loop204Request3
 
-loop203Requested3:
+loop204Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8754,7 +8763,239 @@ loop203Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop203
+	JG loop204
+	CMPQ 120(SP), $0x00
+	JE plain205
+	MOVQ BX, CX
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ 64(SP), DI
+	MOVQ CX, BX
+	LEAQ (BX)(R8*1), R11
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ 64(SP), DI
+	MOVQ CX, BX
+	LEAQ (BX)(R8*1), R11
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	VMOVUPS Z6, 128(DI)
+	VMOVUPS Z7, 192(DI)
+	ADDQ 64(SP), DI
+	JMP done206
+
+plain205:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8786,10 +9027,12 @@ loop203Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
+
+done206:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop203Part:
+loop204Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -8799,98 +9042,98 @@ loop203Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop203Step3
-	JE loop203Step2
-	JMP loop203Step1
+	JB loop204Step3
+	JE loop204Step2
+	JMP loop204Step1
 
-loop203Request0:
+loop204Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop203Requested0
+	JMP loop204Requested0
 
-loop203Request1:
+loop204Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop203Requested1
+	JMP loop204Requested1
 
-loop203Request2:
+loop204Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop203Requested2
+	JMP loop204Requested2
 
-loop203Request3:
+loop204Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow204
+	JE sameWindow207
 	ADDQ $0x00007000, DX
 
-sameWindow204:
-	JMP loop203Requested3
+sameWindow207:
+	JMP loop204Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested205
+	JE noneRequested208
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested205:
+noneRequested208:
 	IMUL3Q $0x00000004, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd209
+	JE dueEnd212
 	SUBQ R12, (AX)
-	JG dueEnd209
+	JG dueEnd212
 
-dueRow206:
+dueRow209:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun210:
+dueRun213:
 	CMPQ 24(BX), $0x00
-	JNE dueFound207
+	JNE dueFound210
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun210
+	JNE dueRun213
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd209
+	JMP dueEnd212
 
-dueFound207:
+dueFound210:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters211
+	JNE sameQuarters214
 	ADDQ 32(BX), CX
 
-sameQuarters211:
+sameQuarters214:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine208:
+dueLine211:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine208
+	JNE dueLine211
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow206
+	JLE dueRow209
 
-dueEnd209:
+dueEnd212:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -8956,14 +9199,14 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop212Part
+	JNE loop215Part
 	MOVQ 104(SP), DX
 
-loop212:
+loop215:
 	TESTQ DX, DX
-	JNE loop212Request0
+	JNE loop215Request0
 
-loop212Requested0:
+loop215Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -8974,11 +9217,11 @@ loop212Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop212Step1:
+loop215Step1:
 	TESTQ DX, DX
-	JNE loop212Request1
+	JNE loop215Request1
 
-loop212Requested1:
+loop215Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -8989,11 +9232,11 @@ loop212Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop212Step2:
+loop215Step2:
 	TESTQ DX, DX
-	JNE loop212Request2
+	JNE loop215Request2
 
-loop212Requested2:
+loop215Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9004,11 +9247,11 @@ loop212Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop212Step3:
+loop215Step3:
 	TESTQ DX, DX
-	JNE loop212Request3
+	JNE loop215Request3
 
-loop212Requested3:
+loop215Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9020,7 +9263,7 @@ loop212Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop212
+	JG loop215
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9031,7 +9274,7 @@ loop212Requested3:
 	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop212Part:
+loop215Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9040,35 +9283,35 @@ loop212Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop212Step3
-	JE loop212Step2
-	JMP loop212Step1
+	JB loop215Step3
+	JE loop215Step2
+	JMP loop215Step1
 
-loop212Request0:
+loop215Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop212Requested0
+	JMP loop215Requested0
 
-loop212Request1:
+loop215Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop212Requested1
+	JMP loop215Requested1
 
-loop212Request2:
+loop215Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop212Requested2
+	JMP loop215Requested2
 
-loop212Request3:
+loop215Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow213
+	JE sameWindow216
 	ADDQ $0x00007000, DX
 
-sameWindow213:
-	JMP loop212Requested3
+sameWindow216:
+	JMP loop215Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -9081,14 +9324,14 @@ pair3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop214Part
+	JNE loop217Part
 	MOVQ 104(SP), DX
 
-loop214:
+loop217:
 	TESTQ DX, DX
-	JNE loop214Request0
+	JNE loop217Request0
 
-loop214Requested0:
+loop217Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9102,11 +9345,11 @@ loop214Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop214Step1:
+loop217Step1:
 	TESTQ DX, DX
-	JNE loop214Request1
+	JNE loop217Request1
 
-loop214Requested1:
+loop217Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9120,11 +9363,11 @@ loop214Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop214Step2:
+loop217Step2:
 	TESTQ DX, DX
-	JNE loop214Request2
+	JNE loop217Request2
 
-loop214Requested2:
+loop217Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9138,11 +9381,11 @@ loop214Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop214Step3:
+loop217Step3:
 	TESTQ DX, DX
-	JNE loop214Request3
+	JNE loop217Request3
 
-loop214Requested3:
+loop217Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9157,7 +9400,7 @@ loop214Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop214
+	JG loop217
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9171,7 +9414,7 @@ loop214Requested3:
 	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop214Part:
+loop217Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9180,35 +9423,35 @@ loop214Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop214Step3
-	JE loop214Step2
-	JMP loop214Step1
+	JB loop217Step3
+	JE loop217Step2
+	JMP loop217Step1
 
-loop214Request0:
+loop217Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop214Requested0
+	JMP loop217Requested0
 
-loop214Request1:
+loop217Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop214Requested1
+	JMP loop217Requested1
 
-loop214Request2:
+loop217Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop214Requested2
+	JMP loop217Requested2
 
-loop214Request3:
+loop217Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow215
+	JE sameWindow218
 	ADDQ $0x00007000, DX
 
-sameWindow215:
-	JMP loop214Requested3
+sameWindow218:
+	JMP loop217Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -9225,14 +9468,14 @@ pair4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop216Part
+	JNE loop219Part
 	MOVQ 104(SP), DX
 
-loop216:
+loop219:
 	TESTQ DX, DX
-	JNE loop216Request0
+	JNE loop219Request0
 
-loop216Requested0:
+loop219Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9249,11 +9492,11 @@ loop216Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop216Step1:
+loop219Step1:
 	TESTQ DX, DX
-	JNE loop216Request1
+	JNE loop219Request1
 
-loop216Requested1:
+loop219Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9270,11 +9513,11 @@ loop216Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop216Step2:
+loop219Step2:
 	TESTQ DX, DX
-	JNE loop216Request2
+	JNE loop219Request2
 
-loop216Requested2:
+loop219Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9291,11 +9534,11 @@ loop216Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop216Step3:
+loop219Step3:
 	TESTQ DX, DX
-	JNE loop216Request3
+	JNE loop219Request3
 
-loop216Requested3:
+loop219Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9314,7 +9557,7 @@ loop216Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop216
+	JG loop219
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9331,7 +9574,7 @@ loop216Requested3:
 	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop216Part:
+loop219Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9341,35 +9584,35 @@ loop216Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop216Step3
-	JE loop216Step2
-	JMP loop216Step1
+	JB loop219Step3
+	JE loop219Step2
+	JMP loop219Step1
 
-loop216Request0:
+loop219Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop216Requested0
+	JMP loop219Requested0
 
-loop216Request1:
+loop219Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop216Requested1
+	JMP loop219Requested1
 
-loop216Request2:
+loop219Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop216Requested2
+	JMP loop219Requested2
 
-loop216Request3:
+loop219Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow217
+	JE sameWindow220
 	ADDQ $0x00007000, DX
 
-sameWindow217:
-	JMP loop216Requested3
+sameWindow220:
+	JMP loop219Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -9388,14 +9631,14 @@ pair5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop218Part
+	JNE loop221Part
 	MOVQ 104(SP), DX
 
-loop218:
+loop221:
 	TESTQ DX, DX
-	JNE loop218Request0
+	JNE loop221Request0
 
-loop218Requested0:
+loop221Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9415,11 +9658,11 @@ loop218Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop218Step1:
+loop221Step1:
 	TESTQ DX, DX
-	JNE loop218Request1
+	JNE loop221Request1
 
-loop218Requested1:
+loop221Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9441,7 +9684,7 @@ loop218Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop218
+	JG loop221
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9461,7 +9704,7 @@ loop218Requested1:
 	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop218Part:
+loop221Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9470,24 +9713,24 @@ loop218Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop218Step1
+	JMP loop221Step1
 
-loop218Request0:
+loop221Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop218Requested0
+	JMP loop221Requested0
 
-loop218Request1:
+loop221Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow219
+	JE sameWindow222
 	ADDQ $0x00007000, DX
 
-sameWindow219:
-	JMP loop218Requested1
+sameWindow222:
+	JMP loop221Requested1
 
 pair6:
 	// 6 rows × 32 columns.
@@ -9508,14 +9751,14 @@ pair6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop220Part
+	JNE loop223Part
 	MOVQ 104(SP), DX
 
-loop220:
+loop223:
 	TESTQ DX, DX
-	JNE loop220Request0
+	JNE loop223Request0
 
-loop220Requested0:
+loop223Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9538,11 +9781,11 @@ loop220Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop220Step1:
+loop223Step1:
 	TESTQ DX, DX
-	JNE loop220Request1
+	JNE loop223Request1
 
-loop220Requested1:
+loop223Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9567,7 +9810,7 @@ loop220Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop220
+	JG loop223
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9590,7 +9833,7 @@ loop220Requested1:
 	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop220Part:
+loop223Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9599,24 +9842,24 @@ loop220Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop220Step1
+	JMP loop223Step1
 
-loop220Request0:
+loop223Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop220Requested0
+	JMP loop223Requested0
 
-loop220Request1:
+loop223Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow221
+	JE sameWindow224
 	ADDQ $0x00007000, DX
 
-sameWindow221:
-	JMP loop220Requested1
+sameWindow224:
+	JMP loop223Requested1
 
 pair7:
 	// 7 rows × 32 columns.
@@ -9641,14 +9884,14 @@ pair7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop222Part
+	JNE loop225Part
 	MOVQ 104(SP), DX
 
-loop222:
+loop225:
 	TESTQ DX, DX
-	JNE loop222Request0
+	JNE loop225Request0
 
-loop222Requested0:
+loop225Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9674,11 +9917,11 @@ loop222Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop222Step1:
+loop225Step1:
 	TESTQ DX, DX
-	JNE loop222Request1
+	JNE loop225Request1
 
-loop222Requested1:
+loop225Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9704,11 +9947,11 @@ loop222Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop222Step2:
+loop225Step2:
 	TESTQ DX, DX
-	JNE loop222Request2
+	JNE loop225Request2
 
-loop222Requested2:
+loop225Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9734,11 +9977,11 @@ loop222Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop222Step3:
+loop225Step3:
 	TESTQ DX, DX
-	JNE loop222Request3
+	JNE loop225Request3
 
-loop222Requested3:
+loop225Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9767,7 +10010,7 @@ loop222Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop222
+	JG loop225
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9793,7 +10036,7 @@ loop222Requested3:
 	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop222Part:
+loop225Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9804,35 +10047,35 @@ loop222Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop222Step3
-	JE loop222Step2
-	JMP loop222Step1
+	JB loop225Step3
+	JE loop225Step2
+	JMP loop225Step1
 
-loop222Request0:
+loop225Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop222Requested0
+	JMP loop225Requested0
 
-loop222Request1:
+loop225Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop222Requested1
+	JMP loop225Requested1
 
-loop222Request2:
+loop225Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop222Requested2
+	JMP loop225Requested2
 
-loop222Request3:
+loop225Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow223
+	JE sameWindow226
 	ADDQ $0x00007000, DX
 
-sameWindow223:
-	JMP loop222Requested3
+sameWindow226:
+	JMP loop225Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -9859,14 +10102,14 @@ pair8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop224Part
+	JNE loop227Part
 	MOVQ 104(SP), DX
 
-loop224:
+loop227:
 	TESTQ DX, DX
-	JNE loop224Request0
+	JNE loop227Request0
 
-loop224Requested0:
+loop227Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9895,11 +10138,11 @@ loop224Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop224Step1:
+loop227Step1:
 	TESTQ DX, DX
-	JNE loop224Request1
+	JNE loop227Request1
 
-loop224Requested1:
+loop227Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9928,11 +10171,11 @@ loop224Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop224Step2:
+loop227Step2:
 	TESTQ DX, DX
-	JNE loop224Request2
+	JNE loop227Request2
 
-loop224Requested2:
+loop227Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9961,11 +10204,11 @@ loop224Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop224Step3:
+loop227Step3:
 	TESTQ DX, DX
-	JNE loop224Request3
+	JNE loop227Request3
 
-loop224Requested3:
+loop227Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9997,7 +10240,7 @@ loop224Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop224
+	JG loop227
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10026,7 +10269,7 @@ loop224Requested3:
 	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop224Part:
+loop227Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10037,35 +10280,35 @@ loop224Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop224Step3
-	JE loop224Step2
-	JMP loop224Step1
+	JB loop227Step3
+	JE loop227Step2
+	JMP loop227Step1
 
-loop224Request0:
+loop227Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop224Requested0
+	JMP loop227Requested0
 
-loop224Request1:
+loop227Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop224Requested1
+	JMP loop227Requested1
 
-loop224Request2:
+loop227Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop224Requested2
+	JMP loop227Requested2
 
-loop224Request3:
+loop227Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow225
+	JE sameWindow228
 	ADDQ $0x00007000, DX
 
-sameWindow225:
-	JMP loop224Requested3
+sameWindow228:
+	JMP loop227Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -10102,14 +10345,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop226Part
+	JNE loop229Part
 	MOVQ 104(SP), DX
 
-loop226:
+loop229:
 	TESTQ DX, DX
-	JNE loop226Request0
+	JNE loop229Request0
 
-loop226Requested0:
+loop229Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10150,11 +10393,11 @@ loop226Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop226Step1:
+loop229Step1:
 	TESTQ DX, DX
-	JNE loop226Request1
+	JNE loop229Request1
 
-loop226Requested1:
+loop229Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10195,11 +10438,11 @@ loop226Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop226Step2:
+loop229Step2:
 	TESTQ DX, DX
-	JNE loop226Request2
+	JNE loop229Request2
 
-loop226Requested2:
+loop229Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10240,11 +10483,11 @@ loop226Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop226Step3:
+loop229Step3:
 	TESTQ DX, DX
-	JNE loop226Request3
+	JNE loop229Request3
 
-loop226Requested3:
+loop229Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10289,7 +10532,7 @@ loop226Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop226
+	JG loop229
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10330,7 +10573,7 @@ loop226Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop226Part:
+loop229Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10342,90 +10585,90 @@ loop226Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop226Step3
-	JE loop226Step2
-	JMP loop226Step1
+	JB loop229Step3
+	JE loop229Step2
+	JMP loop229Step1
 
-loop226Request0:
+loop229Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop226Requested0
+	JMP loop229Requested0
 
-loop226Request1:
+loop229Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop226Requested1
+	JMP loop229Requested1
 
-loop226Request2:
+loop229Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop226Requested2
+	JMP loop229Requested2
 
-loop226Request3:
+loop229Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow227
+	JE sameWindow230
 	ADDQ $0x00007000, DX
 
-sameWindow227:
-	JMP loop226Requested3
+sameWindow230:
+	JMP loop229Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested228
+	JE noneRequested231
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested228:
+noneRequested231:
 	IMUL3Q $0x00000002, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd232
+	JE dueEnd235
 	SUBQ R12, (AX)
-	JG dueEnd232
+	JG dueEnd235
 
-dueRow229:
+dueRow232:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun233:
+dueRun236:
 	CMPQ 24(BX), $0x00
-	JNE dueFound230
+	JNE dueFound233
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun233
+	JNE dueRun236
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd232
+	JMP dueEnd235
 
-dueFound230:
+dueFound233:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters234
+	JNE sameQuarters237
 	ADDQ 32(BX), CX
 
-sameQuarters234:
+sameQuarters237:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine231:
+dueLine234:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine231
+	JNE dueLine234
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow229
+	JLE dueRow232
 
-dueEnd232:
+dueEnd235:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -10483,34 +10726,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop235Part
+	JNE loop238Part
 
-loop235:
+loop238:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop235Step1:
+loop238Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop235Step2:
+loop238Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop235Step3:
+loop238Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop235
+	JG loop238
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10519,7 +10762,7 @@ loop235Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop235Part:
+loop238Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10527,9 +10770,9 @@ loop235Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop235Step3
-	JE loop235Step2
-	JMP loop235Step1
+	JB loop238Step3
+	JE loop238Step2
+	JMP loop238Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -10539,30 +10782,30 @@ single3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop236Part
+	JNE loop239Part
 
-loop236:
+loop239:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop236Step1:
+loop239Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop236Step2:
+loop239Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop236Step3:
+loop239Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10570,7 +10813,7 @@ loop236Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop236
+	JG loop239
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10581,7 +10824,7 @@ loop236Step3:
 	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop236Part:
+loop239Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10589,9 +10832,9 @@ loop236Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop236Step3
-	JE loop236Step2
-	JMP loop236Step1
+	JB loop239Step3
+	JE loop239Step2
+	JMP loop239Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -10604,9 +10847,9 @@ single4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop237Part
+	JNE loop240Part
 
-loop237:
+loop240:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10614,7 +10857,7 @@ loop237:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop237Step1:
+loop240Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10622,7 +10865,7 @@ loop237Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop237Step2:
+loop240Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10630,7 +10873,7 @@ loop237Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop237Step3:
+loop240Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10640,7 +10883,7 @@ loop237Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop237
+	JG loop240
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10653,7 +10896,7 @@ loop237Step3:
 	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop237Part:
+loop240Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10662,9 +10905,9 @@ loop237Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop237Step3
-	JE loop237Step2
-	JMP loop237Step1
+	JB loop240Step3
+	JE loop240Step2
+	JMP loop240Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -10678,9 +10921,9 @@ single5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop238Part
+	JNE loop241Part
 
-loop238:
+loop241:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10689,7 +10932,7 @@ loop238:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop238Step1:
+loop241Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10698,7 +10941,7 @@ loop238Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop238Step2:
+loop241Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10707,7 +10950,7 @@ loop238Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop238Step3:
+loop241Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10718,7 +10961,7 @@ loop238Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop238
+	JG loop241
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10733,7 +10976,7 @@ loop238Step3:
 	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop238Part:
+loop241Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10742,9 +10985,9 @@ loop238Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop238Step3
-	JE loop238Step2
-	JMP loop238Step1
+	JB loop241Step3
+	JE loop241Step2
+	JMP loop241Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -10759,9 +11002,9 @@ single6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop239Part
+	JNE loop242Part
 
-loop239:
+loop242:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10771,7 +11014,7 @@ loop239:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop239Step1:
+loop242Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10781,7 +11024,7 @@ loop239Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop239Step2:
+loop242Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10791,7 +11034,7 @@ loop239Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop239Step3:
+loop242Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10803,7 +11046,7 @@ loop239Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop239
+	JG loop242
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10820,7 +11063,7 @@ loop239Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop239Part:
+loop242Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10829,9 +11072,9 @@ loop239Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop239Step3
-	JE loop239Step2
-	JMP loop239Step1
+	JB loop242Step3
+	JE loop242Step2
+	JMP loop242Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -10849,9 +11092,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop240Part
+	JNE loop243Part
 
-loop240:
+loop243:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10862,7 +11105,7 @@ loop240:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop240Step1:
+loop243Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10873,7 +11116,7 @@ loop240Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop240Step2:
+loop243Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10884,7 +11127,7 @@ loop240Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop240Step3:
+loop243Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10898,7 +11141,7 @@ loop240Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop240
+	JG loop243
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10917,7 +11160,7 @@ loop240Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop240Part:
+loop243Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10927,9 +11170,9 @@ loop240Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop240Step3
-	JE loop240Step2
-	JMP loop240Step1
+	JB loop243Step3
+	JE loop243Step2
+	JMP loop243Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -10948,9 +11191,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop241Part
+	JNE loop244Part
 
-loop241:
+loop244:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10962,7 +11205,7 @@ loop241:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop241Step1:
+loop244Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10974,7 +11217,7 @@ loop241Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop241Step2:
+loop244Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10986,7 +11229,7 @@ loop241Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop241Step3:
+loop244Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11001,7 +11244,7 @@ loop241Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop241
+	JG loop244
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11022,7 +11265,7 @@ loop241Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop241Part:
+loop244Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11032,58 +11275,58 @@ loop241Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop241Step3
-	JE loop241Step2
-	JMP loop241Step1
+	JB loop244Step3
+	JE loop244Step2
+	JMP loop244Step1
 
 singleDone:
 	IMUL3Q $0x00000001, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd245
+	JE dueEnd248
 	SUBQ R12, (AX)
-	JG dueEnd245
+	JG dueEnd248
 
-dueRow242:
+dueRow245:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun246:
+dueRun249:
 	CMPQ 24(BX), $0x00
-	JNE dueFound243
+	JNE dueFound246
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun246
+	JNE dueRun249
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd245
+	JMP dueEnd248
 
-dueFound243:
+dueFound246:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters247
+	JNE sameQuarters250
 	ADDQ 32(BX), CX
 
-sameQuarters247:
+sameQuarters250:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine244:
+dueLine247:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine244
+	JNE dueLine247
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow242
+	JLE dueRow245
 
-dueEnd245:
+dueEnd248:
 	SUBQ R11, 80(SP)
 	JE singleNext
 	MOVQ R11, AX
@@ -11105,7 +11348,7 @@ singleEnd:
 // accumulateAVX512 works like accumulateGeneric.
 // func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
+TEXT ·accumulateAVX512(SB), NOSPLIT, $128-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 48(SP)
 	MOVQ p+8(FP), AX
@@ -11122,24 +11365,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $120-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used248
+	JE used251
 	LEAQ zeros<>+0(SB), AX
 
-used248:
+used251:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors250
+	JNE noFactors253
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors249
+	JNE factors252
 
-noFactors250:
+noFactors253:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors249:
+factors252:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), AX
 	MOVQ AX, 88(SP)
@@ -11153,7 +11396,7 @@ factors249:
 	MOVQ 32(BX), AX
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer251
+	JE noPointer254
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -11163,15 +11406,23 @@ factors249:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer251:
+noPointer254:
+	MOVQ $+0, 120(SP)
+	CMPQ 96(SP), $0x00
+	JNE noneLast255
+	CMPQ 88(SP), $0x08
+	JL noneLast255
+	MOVQ $+4, 120(SP)
+
+noneLast255:
 	CMPQ 72(SP), $0x06
-	JLE quads252
+	JLE quads256
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads252:
+quads256:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -11190,11 +11441,11 @@ quadRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun253
+	JNE begun257
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun253:
+begun257:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x0b
@@ -11231,14 +11482,14 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop254Part
+	JNE loop258Part
 	MOVQ 104(SP), DX
 
-loop254:
+loop258:
 	TESTQ DX, DX
-	JNE loop254Request0
+	JNE loop258Request0
 
-loop254Requested0:
+loop258Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11256,11 +11507,11 @@ loop254Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop254Step1:
+loop258Step1:
 	TESTQ DX, DX
-	JNE loop254Request1
+	JNE loop258Request1
 
-loop254Requested1:
+loop258Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11278,11 +11529,11 @@ loop254Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop254Step2:
+loop258Step2:
 	TESTQ DX, DX
-	JNE loop254Request2
+	JNE loop258Request2
 
-loop254Requested2:
+loop258Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11300,11 +11551,11 @@ loop254Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop254Step3:
+loop258Step3:
 	TESTQ DX, DX
-	JNE loop254Request3
+	JNE loop258Request3
 
-loop254Requested3:
+loop258Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11323,7 +11574,7 @@ loop254Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop254
+	JG loop258
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11338,7 +11589,7 @@ loop254Requested3:
 	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop254Part:
+loop258Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11347,43 +11598,43 @@ loop254Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop254Step3
-	JE loop254Step2
-	JMP loop254Step1
+	JB loop258Step3
+	JE loop258Step2
+	JMP loop258Step1
 
-loop254Request0:
+loop258Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop254Requested0
+	JMP loop258Requested0
 
-loop254Request1:
+loop258Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop254Requested1
+	JMP loop258Requested1
 
-loop254Request2:
+loop258Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop254Requested2
+	JMP loop258Requested2
 
-loop254Request3:
+loop258Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow255
+	JE sameWindow259
 	ADDQ $0x00007000, DX
 
-sameWindow255:
-	JMP loop254Requested3
+sameWindow259:
+	JMP loop258Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -11407,14 +11658,14 @@ quad3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop256Part
+	JNE loop260Part
 	MOVQ 104(SP), DX
 
-loop256:
+loop260:
 	TESTQ DX, DX
-	JNE loop256Request0
+	JNE loop260Request0
 
-loop256Requested0:
+loop260Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11437,11 +11688,11 @@ loop256Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop256Step1:
+loop260Step1:
 	TESTQ DX, DX
-	JNE loop256Request1
+	JNE loop260Request1
 
-loop256Requested1:
+loop260Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11465,7 +11716,7 @@ loop256Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop256
+	JG loop260
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11485,7 +11736,7 @@ loop256Requested1:
 	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop256Part:
+loop260Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -11493,27 +11744,27 @@ loop256Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop256Step1
+	JMP loop260Step1
 
-loop256Request0:
+loop260Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop256Requested0
+	JMP loop260Requested0
 
-loop256Request1:
+loop260Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow257
+	JE sameWindow261
 	ADDQ $0x00007000, DX
 
-sameWindow257:
-	JMP loop256Requested1
+sameWindow261:
+	JMP loop260Requested1
 
 quad4:
 	// 4 rows × 64 columns.
@@ -11545,14 +11796,14 @@ quad4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop258Part
+	JNE loop262Part
 	MOVQ 104(SP), DX
 
-loop258:
+loop262:
 	TESTQ DX, DX
-	JNE loop258Request0
+	JNE loop262Request0
 
-loop258Requested0:
+loop262Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11580,11 +11831,11 @@ loop258Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop258Step1:
+loop262Step1:
 	TESTQ DX, DX
-	JNE loop258Request1
+	JNE loop262Request1
 
-loop258Requested1:
+loop262Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11614,7 +11865,7 @@ loop258Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop258
+	JG loop262
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11639,7 +11890,7 @@ loop258Requested1:
 	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop258Part:
+loop262Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -11648,27 +11899,27 @@ loop258Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop258Step1
+	JMP loop262Step1
 
-loop258Request0:
+loop262Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop258Requested0
+	JMP loop262Requested0
 
-loop258Request1:
+loop262Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow259
+	JE sameWindow263
 	ADDQ $0x00007000, DX
 
-sameWindow259:
-	JMP loop258Requested1
+sameWindow263:
+	JMP loop262Requested1
 
 quad5:
 	// 5 rows × 64 columns.
@@ -11706,14 +11957,14 @@ quad5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop260Part
+	JNE loop264Part
 	MOVQ 104(SP), DX
 
-loop260:
+loop264:
 	TESTQ DX, DX
-	JNE loop260Request0
+	JNE loop264Request0
 
-loop260Requested0:
+loop264Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11746,11 +11997,11 @@ loop260Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop260Step1:
+loop264Step1:
 	TESTQ DX, DX
-	JNE loop260Request1
+	JNE loop264Request1
 
-loop260Requested1:
+loop264Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11785,7 +12036,7 @@ loop260Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop260
+	JG loop264
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11815,7 +12066,7 @@ loop260Requested1:
 	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop260Part:
+loop264Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -11824,27 +12075,27 @@ loop260Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop260Step1
+	JMP loop264Step1
 
-loop260Request0:
+loop264Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop260Requested0
+	JMP loop264Requested0
 
-loop260Request1:
+loop264Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow261
+	JE sameWindow265
 	ADDQ $0x00007000, DX
 
-sameWindow261:
-	JMP loop260Requested1
+sameWindow265:
+	JMP loop264Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -11887,15 +12138,16 @@ quad6:
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
+	SUBQ 120(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop262Part
+	JNE loop266Part
 	MOVQ 104(SP), DX
 
-loop262:
+loop266:
 	TESTQ DX, DX
-	JNE loop262Request0
+	JNE loop266Request0
 
-loop262Requested0:
+loop266Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11933,11 +12185,11 @@ loop262Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop262Step1:
+loop266Step1:
 	TESTQ DX, DX
-	JNE loop262Request1
+	JNE loop266Request1
 
-loop262Requested1:
+loop266Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11975,11 +12227,11 @@ loop262Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop262Step2:
+loop266Step2:
 	TESTQ DX, DX
-	JNE loop262Request2
+	JNE loop266Request2
 
-loop262Requested2:
+loop266Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12017,11 +12269,11 @@ loop262Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop262Step3:
+loop266Step3:
 	TESTQ DX, DX
-	JNE loop262Request3
+	JNE loop266Request3
 
-loop262Requested3:
+loop266Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12061,7 +12313,239 @@ loop262Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop262
+	JG loop266
+	CMPQ 120(SP), $0x00
+	JE plain267
+	MOVQ BX, CX
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ 64(SP), DI
+	MOVQ CX, BX
+	LEAQ (BX)(R8*1), R11
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ 64(SP), DI
+	MOVQ CX, BX
+	LEAQ (BX)(R8*1), R11
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ 64(SP), DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	VMOVUPS Z6, 128(DI)
+	VMOVUPS Z7, 192(DI)
+	ADDQ 64(SP), DI
+	JMP done268
+
+plain267:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12093,10 +12577,12 @@ loop262Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
+
+done268:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop262Part:
+loop266Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12106,51 +12592,51 @@ loop262Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop262Step3
-	JE loop262Step2
-	JMP loop262Step1
+	JB loop266Step3
+	JE loop266Step2
+	JMP loop266Step1
 
-loop262Request0:
+loop266Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop262Requested0
+	JMP loop266Requested0
 
-loop262Request1:
+loop266Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop262Requested1
+	JMP loop266Requested1
 
-loop262Request2:
+loop266Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop262Requested2
+	JMP loop266Requested2
 
-loop262Request3:
+loop266Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow263
+	JE sameWindow269
 	ADDQ $0x00007000, DX
 
-sameWindow263:
-	JMP loop262Requested3
+sameWindow269:
+	JMP loop266Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested264
+	JE noneRequested270
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested264:
+noneRequested270:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -12185,11 +12671,11 @@ pairRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun265
+	JNE begun271
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun265:
+begun271:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -12232,14 +12718,14 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop266Part
+	JNE loop272Part
 	MOVQ 104(SP), DX
 
-loop266:
+loop272:
 	TESTQ DX, DX
-	JNE loop266Request0
+	JNE loop272Request0
 
-loop266Requested0:
+loop272Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12250,11 +12736,11 @@ loop266Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop266Step1:
+loop272Step1:
 	TESTQ DX, DX
-	JNE loop266Request1
+	JNE loop272Request1
 
-loop266Requested1:
+loop272Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12265,11 +12751,11 @@ loop266Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop266Step2:
+loop272Step2:
 	TESTQ DX, DX
-	JNE loop266Request2
+	JNE loop272Request2
 
-loop266Requested2:
+loop272Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12280,11 +12766,11 @@ loop266Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop266Step3:
+loop272Step3:
 	TESTQ DX, DX
-	JNE loop266Request3
+	JNE loop272Request3
 
-loop266Requested3:
+loop272Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12296,7 +12782,7 @@ loop266Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop266
+	JG loop272
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12307,7 +12793,7 @@ loop266Requested3:
 	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop266Part:
+loop272Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12316,35 +12802,35 @@ loop266Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop266Step3
-	JE loop266Step2
-	JMP loop266Step1
+	JB loop272Step3
+	JE loop272Step2
+	JMP loop272Step1
 
-loop266Request0:
+loop272Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop266Requested0
+	JMP loop272Requested0
 
-loop266Request1:
+loop272Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop266Requested1
+	JMP loop272Requested1
 
-loop266Request2:
+loop272Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop266Requested2
+	JMP loop272Requested2
 
-loop266Request3:
+loop272Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow267
+	JE sameWindow273
 	ADDQ $0x00007000, DX
 
-sameWindow267:
-	JMP loop266Requested3
+sameWindow273:
+	JMP loop272Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -12362,14 +12848,14 @@ pair3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop268Part
+	JNE loop274Part
 	MOVQ 104(SP), DX
 
-loop268:
+loop274:
 	TESTQ DX, DX
-	JNE loop268Request0
+	JNE loop274Request0
 
-loop268Requested0:
+loop274Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12383,11 +12869,11 @@ loop268Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop268Step1:
+loop274Step1:
 	TESTQ DX, DX
-	JNE loop268Request1
+	JNE loop274Request1
 
-loop268Requested1:
+loop274Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12401,11 +12887,11 @@ loop268Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop268Step2:
+loop274Step2:
 	TESTQ DX, DX
-	JNE loop268Request2
+	JNE loop274Request2
 
-loop268Requested2:
+loop274Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12419,11 +12905,11 @@ loop268Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop268Step3:
+loop274Step3:
 	TESTQ DX, DX
-	JNE loop268Request3
+	JNE loop274Request3
 
-loop268Requested3:
+loop274Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12438,7 +12924,7 @@ loop268Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop268
+	JG loop274
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12452,7 +12938,7 @@ loop268Requested3:
 	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop268Part:
+loop274Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12461,35 +12947,35 @@ loop268Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop268Step3
-	JE loop268Step2
-	JMP loop268Step1
+	JB loop274Step3
+	JE loop274Step2
+	JMP loop274Step1
 
-loop268Request0:
+loop274Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop268Requested0
+	JMP loop274Requested0
 
-loop268Request1:
+loop274Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop268Requested1
+	JMP loop274Requested1
 
-loop268Request2:
+loop274Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop268Requested2
+	JMP loop274Requested2
 
-loop268Request3:
+loop274Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow269
+	JE sameWindow275
 	ADDQ $0x00007000, DX
 
-sameWindow269:
-	JMP loop268Requested3
+sameWindow275:
+	JMP loop274Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -12513,14 +12999,14 @@ pair4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop270Part
+	JNE loop276Part
 	MOVQ 104(SP), DX
 
-loop270:
+loop276:
 	TESTQ DX, DX
-	JNE loop270Request0
+	JNE loop276Request0
 
-loop270Requested0:
+loop276Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12537,11 +13023,11 @@ loop270Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop270Step1:
+loop276Step1:
 	TESTQ DX, DX
-	JNE loop270Request1
+	JNE loop276Request1
 
-loop270Requested1:
+loop276Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12558,11 +13044,11 @@ loop270Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop270Step2:
+loop276Step2:
 	TESTQ DX, DX
-	JNE loop270Request2
+	JNE loop276Request2
 
-loop270Requested2:
+loop276Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12579,11 +13065,11 @@ loop270Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop270Step3:
+loop276Step3:
 	TESTQ DX, DX
-	JNE loop270Request3
+	JNE loop276Request3
 
-loop270Requested3:
+loop276Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12602,7 +13088,7 @@ loop270Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop270
+	JG loop276
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12619,7 +13105,7 @@ loop270Requested3:
 	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop270Part:
+loop276Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12629,35 +13115,35 @@ loop270Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop270Step3
-	JE loop270Step2
-	JMP loop270Step1
+	JB loop276Step3
+	JE loop276Step2
+	JMP loop276Step1
 
-loop270Request0:
+loop276Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop270Requested0
+	JMP loop276Requested0
 
-loop270Request1:
+loop276Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop270Requested1
+	JMP loop276Requested1
 
-loop270Request2:
+loop276Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop270Requested2
+	JMP loop276Requested2
 
-loop270Request3:
+loop276Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow271
+	JE sameWindow277
 	ADDQ $0x00007000, DX
 
-sameWindow271:
-	JMP loop270Requested3
+sameWindow277:
+	JMP loop276Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -12685,14 +13171,14 @@ pair5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop272Part
+	JNE loop278Part
 	MOVQ 104(SP), DX
 
-loop272:
+loop278:
 	TESTQ DX, DX
-	JNE loop272Request0
+	JNE loop278Request0
 
-loop272Requested0:
+loop278Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12712,11 +13198,11 @@ loop272Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop272Step1:
+loop278Step1:
 	TESTQ DX, DX
-	JNE loop272Request1
+	JNE loop278Request1
 
-loop272Requested1:
+loop278Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12738,7 +13224,7 @@ loop272Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop272
+	JG loop278
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12758,7 +13244,7 @@ loop272Requested1:
 	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop272Part:
+loop278Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12767,24 +13253,24 @@ loop272Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop272Step1
+	JMP loop278Step1
 
-loop272Request0:
+loop278Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop272Requested0
+	JMP loop278Requested0
 
-loop272Request1:
+loop278Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow273
+	JE sameWindow279
 	ADDQ $0x00007000, DX
 
-sameWindow273:
-	JMP loop272Requested1
+sameWindow279:
+	JMP loop278Requested1
 
 pair6:
 	// 6 rows × 32 columns.
@@ -12816,14 +13302,14 @@ pair6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop274Part
+	JNE loop280Part
 	MOVQ 104(SP), DX
 
-loop274:
+loop280:
 	TESTQ DX, DX
-	JNE loop274Request0
+	JNE loop280Request0
 
-loop274Requested0:
+loop280Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12846,11 +13332,11 @@ loop274Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop274Step1:
+loop280Step1:
 	TESTQ DX, DX
-	JNE loop274Request1
+	JNE loop280Request1
 
-loop274Requested1:
+loop280Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12875,7 +13361,7 @@ loop274Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop274
+	JG loop280
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12898,7 +13384,7 @@ loop274Requested1:
 	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop274Part:
+loop280Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12907,24 +13393,24 @@ loop274Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop274Step1
+	JMP loop280Step1
 
-loop274Request0:
+loop280Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop274Requested0
+	JMP loop280Requested0
 
-loop274Request1:
+loop280Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow275
+	JE sameWindow281
 	ADDQ $0x00007000, DX
 
-sameWindow275:
-	JMP loop274Requested1
+sameWindow281:
+	JMP loop280Requested1
 
 pair7:
 	// 7 rows × 32 columns.
@@ -12962,14 +13448,14 @@ pair7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop276Part
+	JNE loop282Part
 	MOVQ 104(SP), DX
 
-loop276:
+loop282:
 	TESTQ DX, DX
-	JNE loop276Request0
+	JNE loop282Request0
 
-loop276Requested0:
+loop282Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12995,11 +13481,11 @@ loop276Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop276Step1:
+loop282Step1:
 	TESTQ DX, DX
-	JNE loop276Request1
+	JNE loop282Request1
 
-loop276Requested1:
+loop282Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13025,11 +13511,11 @@ loop276Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop276Step2:
+loop282Step2:
 	TESTQ DX, DX
-	JNE loop276Request2
+	JNE loop282Request2
 
-loop276Requested2:
+loop282Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13055,11 +13541,11 @@ loop276Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop276Step3:
+loop282Step3:
 	TESTQ DX, DX
-	JNE loop276Request3
+	JNE loop282Request3
 
-loop276Requested3:
+loop282Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13088,7 +13574,7 @@ loop276Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop276
+	JG loop282
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13114,7 +13600,7 @@ loop276Requested3:
 	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop276Part:
+loop282Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13125,35 +13611,35 @@ loop276Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop276Step3
-	JE loop276Step2
-	JMP loop276Step1
+	JB loop282Step3
+	JE loop282Step2
+	JMP loop282Step1
 
-loop276Request0:
+loop282Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop276Requested0
+	JMP loop282Requested0
 
-loop276Request1:
+loop282Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop276Requested1
+	JMP loop282Requested1
 
-loop276Request2:
+loop282Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop276Requested2
+	JMP loop282Requested2
 
-loop276Request3:
+loop282Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow277
+	JE sameWindow283
 	ADDQ $0x00007000, DX
 
-sameWindow277:
-	JMP loop276Requested3
+sameWindow283:
+	JMP loop282Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -13195,14 +13681,14 @@ pair8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop278Part
+	JNE loop284Part
 	MOVQ 104(SP), DX
 
-loop278:
+loop284:
 	TESTQ DX, DX
-	JNE loop278Request0
+	JNE loop284Request0
 
-loop278Requested0:
+loop284Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13231,11 +13717,11 @@ loop278Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop278Step1:
+loop284Step1:
 	TESTQ DX, DX
-	JNE loop278Request1
+	JNE loop284Request1
 
-loop278Requested1:
+loop284Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13264,11 +13750,11 @@ loop278Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop278Step2:
+loop284Step2:
 	TESTQ DX, DX
-	JNE loop278Request2
+	JNE loop284Request2
 
-loop278Requested2:
+loop284Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13297,11 +13783,11 @@ loop278Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop278Step3:
+loop284Step3:
 	TESTQ DX, DX
-	JNE loop278Request3
+	JNE loop284Request3
 
-loop278Requested3:
+loop284Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13333,7 +13819,7 @@ loop278Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop278
+	JG loop284
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13362,7 +13848,7 @@ loop278Requested3:
 	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop278Part:
+loop284Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13373,35 +13859,35 @@ loop278Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop278Step3
-	JE loop278Step2
-	JMP loop278Step1
+	JB loop284Step3
+	JE loop284Step2
+	JMP loop284Step1
 
-loop278Request0:
+loop284Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop278Requested0
+	JMP loop284Requested0
 
-loop278Request1:
+loop284Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop278Requested1
+	JMP loop284Requested1
 
-loop278Request2:
+loop284Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop278Requested2
+	JMP loop284Requested2
 
-loop278Request3:
+loop284Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow279
+	JE sameWindow285
 	ADDQ $0x00007000, DX
 
-sameWindow279:
-	JMP loop278Requested3
+sameWindow285:
+	JMP loop284Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -13461,14 +13947,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop280Part
+	JNE loop286Part
 	MOVQ 104(SP), DX
 
-loop280:
+loop286:
 	TESTQ DX, DX
-	JNE loop280Request0
+	JNE loop286Request0
 
-loop280Requested0:
+loop286Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13509,11 +13995,11 @@ loop280Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop280Step1:
+loop286Step1:
 	TESTQ DX, DX
-	JNE loop280Request1
+	JNE loop286Request1
 
-loop280Requested1:
+loop286Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13554,11 +14040,11 @@ loop280Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop280Step2:
+loop286Step2:
 	TESTQ DX, DX
-	JNE loop280Request2
+	JNE loop286Request2
 
-loop280Requested2:
+loop286Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13599,11 +14085,11 @@ loop280Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop280Step3:
+loop286Step3:
 	TESTQ DX, DX
-	JNE loop280Request3
+	JNE loop286Request3
 
-loop280Requested3:
+loop286Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13648,7 +14134,7 @@ loop280Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop280
+	JG loop286
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13689,7 +14175,7 @@ loop280Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop280Part:
+loop286Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13701,43 +14187,43 @@ loop280Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop280Step3
-	JE loop280Step2
-	JMP loop280Step1
+	JB loop286Step3
+	JE loop286Step2
+	JMP loop286Step1
 
-loop280Request0:
+loop286Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop280Requested0
+	JMP loop286Requested0
 
-loop280Request1:
+loop286Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop280Requested1
+	JMP loop286Requested1
 
-loop280Request2:
+loop286Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop280Requested2
+	JMP loop286Requested2
 
-loop280Request3:
+loop286Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow281
+	JE sameWindow287
 	ADDQ $0x00007000, DX
 
-sameWindow281:
-	JMP loop280Requested3
+sameWindow287:
+	JMP loop286Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested282
+	JE noneRequested288
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested282:
+noneRequested288:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -13770,11 +14256,11 @@ singleRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun283
+	JNE begun289
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun283:
+begun289:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -13815,34 +14301,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop284Part
+	JNE loop290Part
 
-loop284:
+loop290:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop284Step1:
+loop290Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop284Step2:
+loop290Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop284Step3:
+loop290Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop284
+	JG loop290
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -13851,7 +14337,7 @@ loop284Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop284Part:
+loop290Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13859,9 +14345,9 @@ loop284Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop284Step3
-	JE loop284Step2
-	JMP loop284Step1
+	JB loop290Step3
+	JE loop290Step2
+	JMP loop290Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -13876,30 +14362,30 @@ single3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop285Part
+	JNE loop291Part
 
-loop285:
+loop291:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop285Step1:
+loop291Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop285Step2:
+loop291Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop285Step3:
+loop291Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13907,7 +14393,7 @@ loop285Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop285
+	JG loop291
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -13918,7 +14404,7 @@ loop285Step3:
 	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop285Part:
+loop291Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13926,9 +14412,9 @@ loop285Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop285Step3
-	JE loop285Step2
-	JMP loop285Step1
+	JB loop291Step3
+	JE loop291Step2
+	JMP loop291Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -13948,9 +14434,9 @@ single4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop286Part
+	JNE loop292Part
 
-loop286:
+loop292:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -13958,7 +14444,7 @@ loop286:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop286Step1:
+loop292Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -13966,7 +14452,7 @@ loop286Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop286Step2:
+loop292Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -13974,7 +14460,7 @@ loop286Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop286Step3:
+loop292Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -13984,7 +14470,7 @@ loop286Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop286
+	JG loop292
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -13997,7 +14483,7 @@ loop286Step3:
 	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop286Part:
+loop292Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14006,9 +14492,9 @@ loop286Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop286Step3
-	JE loop286Step2
-	JMP loop286Step1
+	JB loop292Step3
+	JE loop292Step2
+	JMP loop292Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -14031,9 +14517,9 @@ single5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop287Part
+	JNE loop293Part
 
-loop287:
+loop293:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14042,7 +14528,7 @@ loop287:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop287Step1:
+loop293Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14051,7 +14537,7 @@ loop287Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop287Step2:
+loop293Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14060,7 +14546,7 @@ loop287Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop287Step3:
+loop293Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14071,7 +14557,7 @@ loop287Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop287
+	JG loop293
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14086,7 +14572,7 @@ loop287Step3:
 	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop287Part:
+loop293Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14095,9 +14581,9 @@ loop287Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop287Step3
-	JE loop287Step2
-	JMP loop287Step1
+	JB loop293Step3
+	JE loop293Step2
+	JMP loop293Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -14123,9 +14609,9 @@ single6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop288Part
+	JNE loop294Part
 
-loop288:
+loop294:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14135,7 +14621,7 @@ loop288:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop288Step1:
+loop294Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14145,7 +14631,7 @@ loop288Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop288Step2:
+loop294Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14155,7 +14641,7 @@ loop288Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop288Step3:
+loop294Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14167,7 +14653,7 @@ loop288Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop288
+	JG loop294
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14184,7 +14670,7 @@ loop288Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop288Part:
+loop294Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14193,9 +14679,9 @@ loop288Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop288Step3
-	JE loop288Step2
-	JMP loop288Step1
+	JB loop294Step3
+	JE loop294Step2
+	JMP loop294Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -14226,9 +14712,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop289Part
+	JNE loop295Part
 
-loop289:
+loop295:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14239,7 +14725,7 @@ loop289:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop289Step1:
+loop295Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14250,7 +14736,7 @@ loop289Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop289Step2:
+loop295Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14261,7 +14747,7 @@ loop289Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop289Step3:
+loop295Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14275,7 +14761,7 @@ loop289Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop289
+	JG loop295
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14294,7 +14780,7 @@ loop289Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop289Part:
+loop295Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14304,9 +14790,9 @@ loop289Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop289Step3
-	JE loop289Step2
-	JMP loop289Step1
+	JB loop295Step3
+	JE loop295Step2
+	JMP loop295Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -14340,9 +14826,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop290Part
+	JNE loop296Part
 
-loop290:
+loop296:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14354,7 +14840,7 @@ loop290:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop290Step1:
+loop296Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14366,7 +14852,7 @@ loop290Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop290Step2:
+loop296Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14378,7 +14864,7 @@ loop290Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop290Step3:
+loop296Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14393,7 +14879,7 @@ loop290Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop290
+	JG loop296
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14414,7 +14900,7 @@ loop290Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop290Part:
+loop296Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14424,9 +14910,9 @@ loop290Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop290Step3
-	JE loop290Step2
-	JMP loop290Step1
+	JB loop296Step3
+	JE loop296Step2
+	JMP loop296Step1
 
 single12:
 	// 12 rows × 16 columns.
@@ -14474,9 +14960,9 @@ single12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop291Part
+	JNE loop297Part
 
-loop291:
+loop297:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14492,7 +14978,7 @@ loop291:
 	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
 
-loop291Step1:
+loop297Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14508,7 +14994,7 @@ loop291Step1:
 	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
 
-loop291Step2:
+loop297Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14524,7 +15010,7 @@ loop291Step2:
 	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
 
-loop291Step3:
+loop297Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14544,7 +15030,7 @@ loop291Step3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop291
+	JG loop297
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14573,7 +15059,7 @@ loop291Step3:
 	MOVQ $0x0000000c, R11
 	JMP singleDone
 
-loop291Part:
+loop297Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14584,9 +15070,9 @@ loop291Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop291Step3
-	JE loop291Step2
-	JMP loop291Step1
+	JB loop297Step3
+	JE loop297Step2
+	JMP loop297Step1
 
 singleDone:
 	SUBQ R11, 80(SP)
@@ -14618,10 +15104,10 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
 	SHLQ $0x02, CX
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
-	JE noQueue292
+	JE noQueue298
 	MOVQ 32(DX), DX
 
-noQueue292:
+noQueue298:
 	MOVQ DX, 72(SP)
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
@@ -14737,10 +15223,10 @@ keys16queries4Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow293
+	JE sameWindow299
 	ADDQ $0x00007000, R13
 
-sameWindow293:
+sameWindow299:
 	MOVQ R13, 40(SP)
 	JMP keys16queries4SameRow
 
@@ -14991,10 +15477,10 @@ keys16queries3Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow294
+	JE sameWindow300
 	ADDQ $0x00007000, R13
 
-sameWindow294:
+sameWindow300:
 	MOVQ R13, 40(SP)
 	JMP keys16queries3SameRow
 
@@ -15220,10 +15706,10 @@ keys16queries2Four:
 	XORQ $0x00004000, R12
 	ADDQ $0x20, R12
 	TESTQ $0x00001000, R12
-	JE sameWindow295
+	JE sameWindow301
 	ADDQ $0x00007000, R12
 
-sameWindow295:
+sameWindow301:
 	MOVQ R12, 40(SP)
 	JMP keys16queries2SameRow
 
@@ -15421,10 +15907,10 @@ keys16queries1Four:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow296
+	JE sameWindow302
 	ADDQ $0x00007000, R11
 
-sameWindow296:
+sameWindow302:
 	MOVQ R11, 40(SP)
 	JMP keys16queries1SameRow
 
@@ -17393,7 +17879,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow306
+	JE maxOfRow312
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17405,7 +17891,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow306
+	JE maxOfRow312
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17417,7 +17903,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow306
+	JE maxOfRow312
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17429,7 +17915,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow306:
+maxOfRow312:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -17442,7 +17928,7 @@ maxOfRow306:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow307
+	JE maxOfRow313
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17454,7 +17940,7 @@ maxOfRow306:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow307
+	JE maxOfRow313
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17466,7 +17952,7 @@ maxOfRow306:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow307
+	JE maxOfRow313
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17478,7 +17964,7 @@ maxOfRow306:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow307:
+maxOfRow313:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -17494,7 +17980,7 @@ maxOfRow307:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow308
+	JE maxOfRow314
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17506,7 +17992,7 @@ maxOfRow307:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow308
+	JE maxOfRow314
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17518,7 +18004,7 @@ maxOfRow307:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow308
+	JE maxOfRow314
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17530,7 +18016,7 @@ maxOfRow307:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow308:
+maxOfRow314:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -17543,7 +18029,7 @@ maxOfRow308:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow309
+	JE maxOfRow315
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17555,7 +18041,7 @@ maxOfRow308:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow309
+	JE maxOfRow315
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17567,7 +18053,7 @@ maxOfRow308:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow309
+	JE maxOfRow315
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17579,7 +18065,7 @@ maxOfRow308:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow309:
+maxOfRow315:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -17595,7 +18081,7 @@ maxOfRow309:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow310
+	JE maxOfRow316
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17607,7 +18093,7 @@ maxOfRow309:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow310
+	JE maxOfRow316
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17619,7 +18105,7 @@ maxOfRow309:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow310
+	JE maxOfRow316
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -17631,7 +18117,7 @@ maxOfRow309:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow310:
+maxOfRow316:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -17644,7 +18130,7 @@ maxOfRow310:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow311
+	JE maxOfRow317
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17656,7 +18142,7 @@ maxOfRow310:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow311
+	JE maxOfRow317
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17668,7 +18154,7 @@ maxOfRow310:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow311
+	JE maxOfRow317
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17680,7 +18166,7 @@ maxOfRow310:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow311:
+maxOfRow317:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -17696,7 +18182,7 @@ maxOfRow311:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow312
+	JE maxOfRow318
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17708,7 +18194,7 @@ maxOfRow311:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow312
+	JE maxOfRow318
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17720,7 +18206,7 @@ maxOfRow311:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow312
+	JE maxOfRow318
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -17732,7 +18218,7 @@ maxOfRow311:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow312:
+maxOfRow318:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -17745,7 +18231,7 @@ maxOfRow312:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow313
+	JE maxOfRow319
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -17757,7 +18243,7 @@ maxOfRow312:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow313
+	JE maxOfRow319
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -17769,7 +18255,7 @@ maxOfRow312:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow313
+	JE maxOfRow319
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -17781,7 +18267,7 @@ maxOfRow312:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow313:
+maxOfRow319:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -17818,7 +18304,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow314
+	JE maxOfRow320
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17830,7 +18316,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow314
+	JE maxOfRow320
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17842,7 +18328,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow314
+	JE maxOfRow320
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17854,7 +18340,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow314:
+maxOfRow320:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -19480,22 +19966,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow324
+	JE maxOfRow330
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow324
+	JE maxOfRow330
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow324
+	JE maxOfRow330
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow324:
+maxOfRow330:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -19503,22 +19989,22 @@ maxOfRow324:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow325
+	JE maxOfRow331
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow325
+	JE maxOfRow331
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow325
+	JE maxOfRow331
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow325:
+maxOfRow331:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -19529,22 +20015,22 @@ maxOfRow325:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow326
+	JE maxOfRow332
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow326
+	JE maxOfRow332
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow326
+	JE maxOfRow332
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow326:
+maxOfRow332:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -19552,22 +20038,22 @@ maxOfRow326:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow327
+	JE maxOfRow333
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow327
+	JE maxOfRow333
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow327
+	JE maxOfRow333
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow327:
+maxOfRow333:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -19578,22 +20064,22 @@ maxOfRow327:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow328
+	JE maxOfRow334
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow328
+	JE maxOfRow334
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow328
+	JE maxOfRow334
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow328:
+maxOfRow334:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -19601,22 +20087,22 @@ maxOfRow328:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow329
+	JE maxOfRow335
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow329
+	JE maxOfRow335
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow329
+	JE maxOfRow335
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow329:
+maxOfRow335:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -19627,22 +20113,22 @@ maxOfRow329:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow330
+	JE maxOfRow336
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow330
+	JE maxOfRow336
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow330
+	JE maxOfRow336
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow330:
+maxOfRow336:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -19650,22 +20136,22 @@ maxOfRow330:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow331
+	JE maxOfRow337
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow331
+	JE maxOfRow337
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow331
+	JE maxOfRow337
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow331:
+maxOfRow337:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -19697,22 +20183,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow332
+	JE maxOfRow338
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow332
+	JE maxOfRow338
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow332
+	JE maxOfRow338
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow332:
+maxOfRow338:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
@@ -20737,7 +21223,7 @@ noneAfter:
 
 panel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite333
+	JNE fusedOverwrite339
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -20759,9 +21245,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady334
+	JMP fusedReady340
 
-fusedOverwrite333:
+fusedOverwrite339:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -20775,7 +21261,7 @@ fusedOverwrite333:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady334:
+fusedReady340:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -21752,7 +22238,7 @@ steps:
 
 lastPanel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite335
+	JNE fusedOverwrite341
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -21774,9 +22260,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady336
+	JMP fusedReady342
 
-fusedOverwrite335:
+fusedOverwrite341:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -21790,7 +22276,7 @@ fusedOverwrite335:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady336:
+fusedReady342:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+15, CX

@@ -113,28 +113,32 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 
 const noIntegers = "attn: there is no such kernel in integers for NEON"
 
-func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
-	scoreInt8Dot(s, &q.bytes[0], k, scales, rows, qStride, b)
+func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
+	at := row * qStride
+	scoreInt8Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
+	at := row * wStride
 	if w.bytes != nil {
-		multiplyInt8Dot(o, &w.bytes[0], v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8Dot(o, &w.bytes[at], v, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	accumulateInt8Dot(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt8Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
-func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
-	scoreInt4Dot(s, &q.bytes[0], k, scales, rows, qStride, b)
+func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
+	at := row * qStride
+	scoreInt4Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
-	accumulateInt4Dot(o, &w.words[0], v, alpha, f, rows, oStride, wStride, fStride, b)
+func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
+	at := row * wStride
+	accumulateInt4Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for

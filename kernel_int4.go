@@ -104,33 +104,35 @@ func rowsOfCodes(integers bool) int {
 }
 
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
-func scoreInt4(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
-	b := scoreLayout(I4, d, roundUp(n, panel))
-	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+func scoreInt4(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
+	ahead int, inOrder bool) {
+	var b panelLayout
+	b.ofKeys(I4, d, roundUp(n, panel))
+	b.set(ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
-	q.reads(rows, stride, 1, stride, 1)
+	q.reads(row, rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	operand.Reads(k, b.cols/panel*b.panelStride)
 	if !(tuned.ISA.Integers() || q.bytes != nil) {
-		scoreInt4Generic(s, q.words, k, scales, rows, &b)
+		scoreInt4Generic(s, q.words[row*stride:], k, scales, rows, &b)
 		return
 	}
-	part, cols := b, b.cols
+	all, cols := b.cols, b.cols
 	if d*cols > callIntegers {
 		cols = panel
 	}
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
-		scoreInt4Step(&s[c], q, &k[c/panel*b.panelStride], &scales[c], rows, stride, &part)
+	for c := 0; c < all; c += cols {
+		b.cols = min(cols, all-c)
+		scoreInt4Step(&s[c], q, row, &k[c/panel*b.panelStride], &scales[c], rows, stride, &b)
 	}
 }
 
 // accumulateInt4 is accumulateInt8 of few rows of words that weigh values that are codes.
-func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
+func accumulateInt4(o []float32, w *integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
-	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), 1)
+	w.reads(0, rows, wStride, fStride, roundUp(b.keys, 4), 1)
 	operand.ReadsRows(f, rows, fStride, 1)
 	operand.Reads(alpha, rows)
 	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)
@@ -138,13 +140,14 @@ func accumulateInt4(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 		accumulateInt4Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	part := *b
+	all := b.cols
 	cols := max(8*panel, callIntegers/(rows*b.keys)/panel*panel)
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
-		accumulateInt4Step(&o[c], w, &v[c/panel*b.panelStride], &alpha[0], &f[0], rows, oStride, wStride,
-			fStride, &part)
+	for c := 0; c < all; c += cols {
+		b.cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
+		accumulateInt4Step(&o[c], w, 0, &v[c/panel*b.panelStride], &alpha[0], &f[0], rows, oStride,
+			wStride, fStride, b)
 	}
+	b.cols = all
 }
 
 // scoreInt4Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.

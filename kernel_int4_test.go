@@ -48,7 +48,7 @@ func (c *trial) scoreInt4(rows, d, keys int) {
 	scales := c.factors(cols)
 	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	s, sWant := c.output((rows-1)*Block + cols)
-	scoreInt4(s, q, k, scales, rows, d, keys)
+	scoreInt4(s, &q, 0, k, scales, rows, d, keys, 0, c.IntN(2) == 0)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)
 }
 
@@ -61,7 +61,7 @@ func (c *trial) accumulateInt4(rows, keys, cols int) {
 	got, want := c.output((rows-1)*oStride + cols)
 	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
 	alpha := c.factors(rows)
-	accumulateInt4(got, integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt4(got, &integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
 

@@ -27,30 +27,32 @@ func (x *integerRows) together() bool { return groupsTogether && x.words == nil 
 func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 
 // scoreInt8 is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
-// which d is the dimension.
-func scoreInt8(s []float32, q integerRows, k []byte, scales []float32, rows, d, n int) {
-	b := scoreLayout(I8, d, roundUp(n, panel))
-	b.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+// which d is the dimension. Few rows read panels in the order of memory if inOrder, else some side
+// by side.
+func scoreInt8(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
+	ahead int, inOrder bool) {
+	var b panelLayout
+	b.ofKeys(I8, d, roundUp(n, panel))
+	b.set(ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
-	q.reads(rows, stride, 1, stride, 1)
+	q.reads(row, rows, stride, 1, stride, 1)
 	operand.Reads(scales, b.cols)
 	operand.Writes(s, (rows-1)*Block+b.cols)
 	readsTyped(I8, k, &b)
 	if !(tuned.ISA.Integers() || q.bytes != nil) {
-		scoreInt8Generic(s, q.words, k, scales, rows, &b)
+		scoreInt8Generic(s, q.words[row*stride:], k, scales, rows, &b)
 		return
 	}
-	part := b
-	cols := b.cols
+	all, cols := b.cols, b.cols
 	if d*cols > callIntegers {
 		cols = panel
 	}
 	step := max(1, callIntegers/(d*cols))
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
+	for c := 0; c < all; c += cols {
+		b.cols = min(cols, all-c)
 		for r := 0; r < rows; r += step {
-			scoreInt8Step(&s[r*Block+c], q.from(r*stride, r), &k[c/panel*b.panelStride], &scales[c],
-				min(step, rows-r), stride, &part)
+			scoreInt8Step(&s[r*Block+c], q, row+r, &k[c/panel*b.panelStride], &scales[c],
+				min(step, rows-r), stride, &b)
 		}
 	}
 }
@@ -94,14 +96,14 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 // 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil. These are products of a
 // matrix, whose keys are inputs: each int8Group of them has its start and its f, which follow each
 // other, and is added in turn, by kernels that take them together.
-func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, rows, oStride,
+func accumulateInt8(o []float32, w *integerRows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *panelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.cols)
 	groups := 1
 	if w.together() {
 		groups = int8Groups(b.keys)
 	}
-	w.reads(rows, wStride, fStride, roundUp(b.keys, 4), groups)
+	w.reads(0, rows, wStride, fStride, roundUp(b.keys, 4), groups)
 	operand.ReadsRows(f, rows, fStride, groups)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
@@ -114,21 +116,21 @@ func accumulateInt8(o []float32, w integerRows, v []byte, alpha, f []float32, ro
 	if w.words != nil && b.keys > Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	part := *b
+	all := b.cols
 	cols := max(4*panel, callIntegers/(rows*b.keys)/panel*panel)
-	step := max(1, callIntegers/(b.keys*min(cols, b.cols)))
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
+	step := max(1, callIntegers/(b.keys*min(cols, all)))
+	for c := 0; c < all; c += cols {
+		b.cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
 		for r := 0; r < rows; r += step {
 			n, to, from := min(step, rows-r), &o[r*oStride+c], &v[c/panel*b.panelStride]
 			var a *float32
 			if alpha != nil {
 				a = &alpha[r]
 			}
-			accumulateInt8Step(to, w.from(r*wStride, r*fStride), from, a, &f[r*fStride], n, oStride, wStride,
-				fStride, &part)
+			accumulateInt8Step(to, w, r, from, a, &f[r*fStride], n, oStride, wStride, fStride, b)
 		}
 	}
+	b.cols = all
 }
 
 // put makes a row, or the group of one with that number, the elements from one on. What completes
@@ -214,6 +216,34 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 		}
 		r++
 	}
+}
+
+// quantizeRotated is quantizeRows of rows that are rotated by blocks on the way, for the first of
+// them: it says for how many, of which there may be none.
+func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, dstStride,
+	xStride, block int) (done int) {
+	if rows = rows / 4 * 4; rows == 0 || !quantizesRotated(n, block) {
+		return 0
+	}
+	operand.WritesRows(dst, rows, dstStride, n)
+	operand.Writes(scales, rows)
+	operand.ReadsRows(x, rows, xStride, n)
+	if starts != nil {
+		operand.Writes(starts, rows)
+	}
+	for step := callElements / n / 4 * 4; done < rows; {
+		var start *int32
+		if starts != nil {
+			start = &starts[done]
+		}
+		want := min(step, rows-done)
+		made := quantizeRotatedStep(&dst[done*dstStride], &scales[done], start, &x[done*xStride], want,
+			dstStride, xStride)
+		if done += made; made < want {
+			break
+		}
+	}
+	return done
 }
 
 // quantizeGroups makes integers of rows of n elements, groups of four rows, like quantizeToken, and

@@ -18,8 +18,12 @@ var int8KernelTests = []kernelTest{
 		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
 	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
 		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
+	{"softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
+		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
 		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
+		func(c *trial, n []int) { c.quantizeRotated(n[0], n[1]) }},
 	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
 		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
 	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { c.magnitudes(n[0]) }},
@@ -100,7 +104,7 @@ func (c *trial) scoreInt8(rows, d, n int) {
 	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
 	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
-	scoreInt8(got, q, k, scales, rows, d, n)
+	scoreInt8(got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 
@@ -128,7 +132,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	case 1:
 		alpha = c.factors(rows)
 	}
-	accumulateInt8(got, w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	accumulateInt8(got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	for g := range groups {
 		part := b
 		part.keys = min(int8Group, keys-g*int8Group)
@@ -173,6 +177,49 @@ func (c *trial) quantizeRows(rows, n int) {
 		if got != nil {
 			want[r] = startOf(to)
 		}
+	}
+}
+
+// quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes
+// nothing of those that follow the four at which it stops.
+func (c *trial) quantizeRotated(rows, n int) {
+	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
+	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
+	x := c.specialRows(rows, n, xStride)
+	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
+	scales, scalesWant := c.output(rows)
+	starts, startsWant := c.outputOf(rows, normal)
+	got, want := elements[int32](bytesIn(starts)), elements[int32](bytesIn(startsWant))
+	if c.IntN(2) == 0 {
+		got = nil
+	}
+	block := n & -n
+	done := quantizeRotated(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride,
+		block)
+	row := make([]float32, n)
+	for r := range done {
+		copy(row, x[r*xStride:])
+		rotateGeneric(row, 1, n, n, block)
+		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
+		if scalesWant[r] = quantizedGeneric(to, row); got != nil {
+			want[r] = startOf(to)
+		}
+	}
+	quantizes, special := quantizesRotated(n, block), 0
+	for r := range rows / 4 * 4 {
+		copy(row, x[r*xStride:])
+		rotateGeneric(row, 1, n, n, block)
+		if top := largestGeneric(row); !(top >= 0x1p-100 && top < 0x1p80) && special == 0 {
+			special = 1 + r/4*4
+		}
+	}
+	switch {
+	case !quantizes:
+		c.equal("done", done, 0)
+	case special > 0:
+		c.equal("done", done, special-1)
+	default:
+		c.equal("done", done, rows/4*4)
 	}
 }
 
@@ -318,14 +365,15 @@ func TestInt8KernelsEqualGeneric(t *testing.T) {
 	})
 }
 
-func FuzzScoreInt8(f *testing.F)      { fuzzKernel(f, "scoreInt8") }
-func FuzzAccumulateInt8(f *testing.F) { fuzzKernel(f, "accumulateInt8") }
-func FuzzSoftmaxInt8(f *testing.F)    { fuzzKernel(f, "softmaxInt8") }
-func FuzzQuantizeRows(f *testing.F)   { fuzzKernel(f, "quantizeRows") }
-func FuzzQuantizeGroups(f *testing.F) { fuzzKernel(f, "quantizeGroups") }
-func FuzzMagnitudes(f *testing.F)     { fuzzKernel(f, "magnitudes") }
-func FuzzCopyRows(f *testing.F)       { fuzzKernel(f, "copyRows") }
-func FuzzInterleave(f *testing.F)     { fuzzKernel(f, "interleave") }
+func FuzzScoreInt8(f *testing.F)       { fuzzKernel(f, "scoreInt8") }
+func FuzzAccumulateInt8(f *testing.F)  { fuzzKernel(f, "accumulateInt8") }
+func FuzzSoftmaxInt8(f *testing.F)     { fuzzKernel(f, "softmaxInt8") }
+func FuzzQuantizeRows(f *testing.F)    { fuzzKernel(f, "quantizeRows") }
+func FuzzQuantizeRotated(f *testing.F) { fuzzKernel(f, "quantizeRotated") }
+func FuzzQuantizeGroups(f *testing.F)  { fuzzKernel(f, "quantizeGroups") }
+func FuzzMagnitudes(f *testing.F)      { fuzzKernel(f, "magnitudes") }
+func FuzzCopyRows(f *testing.F)        { fuzzKernel(f, "copyRows") }
+func FuzzInterleave(f *testing.F)      { fuzzKernel(f, "interleave") }
 
 // Kernels widen values of one block on their stack, so more are refused before anything is written.
 func TestWordsOfMoreThanABlock(t *testing.T) {
@@ -341,7 +389,7 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 				t.Errorf("%d keys are accepted", keys)
 			}
 		}()
-		accumulateInt8(o, integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
+		accumulateInt8(o, &integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
 			1, panel, keys, 1, &b)
 	})
 }

@@ -117,9 +117,6 @@ func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
 	return lanes16, 1
 }
 
-// mostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
-const mostAhead = 32 << 10
-
 // integerRows is rows of integers of 8 bits as kernels take them.
 type integerRows struct {
 	words []int16 // in the order of inGroupOrder
@@ -170,17 +167,17 @@ func (x *integerRows) from(at, group int) integerRows {
 	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
 }
 
-// reads: rows of n elements and some groups.
-func (x *integerRows) reads(rows, stride, groupStride, n, groups int) {
+// reads: rows from one on, of n elements and some groups.
+func (x *integerRows) reads(row, rows, stride, groupStride, n, groups int) {
 	if x.words != nil {
-		operand.ReadsRows(x.words, rows, stride, n)
+		operand.ReadsRows(x.words[row*stride:], rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.starts, rows, groupStride, groups)
+	operand.ReadsRows(x.starts[row*groupStride:], rows, groupStride, groups)
 	if x.magnitudes != nil {
-		operand.ReadsRows(x.magnitudes, rows, 2*stride, 2*n)
+		operand.ReadsRows(x.magnitudes[2*row*stride:], rows, 2*stride, 2*n)
 	} else {
-		operand.ReadsRows(x.bytes, rows, stride, n)
+		operand.ReadsRows(x.bytes[row*stride:], rows, stride, n)
 	}
 }
 
@@ -227,12 +224,16 @@ func (a *prefetchHint) set(one, few int, inOrder bool) {
 
 // setTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
 // have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
-// what lies before the last of these goes first. Values are prefetched as far ahead as keys: where
-// the distance changes, some lines are requested twice, or never.
-func (a *prefetchHint) setTyped(t Format, rows, panelBytes int) {
+// what lies before the last of these goes first. Values are prefetched as far ahead as keys, which
+// may be scaled: where the distance changes, some lines are requested twice, or never.
+func (a *prefetchHint) setTyped(t Format, rows, panelBytes int, scaled bool) {
 	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
 	_, panels := typedKernel(t, rows)
-	ahead := min(tuned.PrefetchTyped+max(1, panels-1)*panelBytes, mostAhead)
+	beyond := tuned.PrefetchTyped
+	if scaled {
+		beyond = tuned.PrefetchScaled
+	}
+	ahead := min(beyond+max(1, panels-1)*panelBytes, tuning.MostAhead)
 	a.prefetchOne, a.prefetchFew = ahead, ahead
 }
 

@@ -77,20 +77,20 @@ func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor 
 
 // Kernels in integers.
 
-func scoreInt8Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
+func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateInt8Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
 	panic(unreachable)
 }
-func scoreInt4Step(s *float32, q integerRows, k *byte, scales *float32, rows, qStride int,
-	b *panelLayout) {
+func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *panelLayout) {
 	panic(unreachable)
 }
-func accumulateInt4Step(o *float32, w integerRows, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *panelLayout) {
 	panic(unreachable)
 }
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (

@@ -11,6 +11,12 @@ const onlyAMD64 = "attn: this kernel exists on amd64 only"
 // groupsTogether: see integerRows.together.
 const groupsTogether = false
 
+func quantizesRotated(n, rotation int) bool { return false }
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, dstStride,
+	xStride int) (done int) {
+	panic(onlyAMD64)
+}
+
 func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
 	c float32) (masked bool) {
 	panic(onlyAMD64)

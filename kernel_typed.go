@@ -67,8 +67,9 @@ func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStri
 
 // scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
-	layout := scoreLayout(t, d, roundUp(n, panel))
-	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes)
+	var layout panelLayout
+	layout.ofKeys(t, d, roundUp(n, panel))
+	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes, formats[t].scaled)
 	for x := 0; x < d; x += callSteps {
 		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)
@@ -77,15 +78,20 @@ func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
 
 // scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
 // dimensions of them.
-func scoreLayout(t Format, d, n int) panelLayout {
-	l := panelLayout{keys: d, cols: n, stride: panel, panelStride: d * panel, overwrite: true}
+func scoreLayout(t Format, d, n int) (l panelLayout) {
+	l.ofKeys(t, d, n)
+	return l
+}
+
+// ofKeys makes a zero value scoreLayout, where it stays, see prefetchHint.set.
+func (l *panelLayout) ofKeys(t Format, d, n int) {
+	l.keys, l.cols, l.stride, l.panelStride, l.overwrite = d, n, panel, d*panel, true
 	switch t {
 	case I8:
 		l.stride, l.panelStride = 4*panel, roundUp(d, 4)*panel
 	case I4:
 		l.stride, l.panelStride = 4*panel, roundUp(d, 8)/2*panel
 	}
-	return l
 }
 
 // widen is dst = v in float32, for panels of a number of steps: step k of column c goes to

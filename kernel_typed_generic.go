@@ -60,20 +60,24 @@ func widenGeneric(t Format, dst []float32, v []byte, steps, stride int) {
 		to, at := dst[k*panel:][:panel], placeOf(t, &b, k, 0)
 		switch t {
 		case F16:
+			from := v[2*at:][:2*panel]
 			for c := range to {
-				to[c] = f32.FromF16(binary.NativeEndian.Uint16(v[2*(at+c):]))
+				to[c] = f32.FromF16(binary.NativeEndian.Uint16(from[2*c:]))
 			}
 		case BF16:
+			from := v[2*at:][:2*panel]
 			for c := range to {
-				to[c] = f32.FromBF16(binary.NativeEndian.Uint16(v[2*(at+c):]))
+				to[c] = f32.FromBF16(binary.NativeEndian.Uint16(from[2*c:]))
 			}
 		case I8:
+			from := v[at:][:4*panel-3]
 			for c := range to {
-				to[c] = float32(int8(v[at+4*c]))
+				to[c] = float32(int8(from[4*c]))
 			}
 		case I4:
+			from, half := v[at/2:][:4*panel-3], uint(at%2*4)
 			for c := range to {
-				to[c] = float32(levels[codeAt(v, at+8*c)])
+				to[c] = float32(levels[from[4*c]>>(half&4)&15])
 			}
 		default:
 			for c := range to {

@@ -191,7 +191,7 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 // side has been requested before it is read, and values as far ahead as keys.
 func TestTypedAhead(t *testing.T) {
 	row := tuned
-	row.PrefetchTyped, row.MinTypedRows16, row.FourPanels = 4096, 2, false
+	row.PrefetchTyped, row.PrefetchScaled, row.MinTypedRows16, row.FourPanels = 4096, 8192, 2, false
 	for _, c := range []struct {
 		isa              tuning.ISA
 		format           Format
@@ -200,11 +200,11 @@ func TestTypedAhead(t *testing.T) {
 		{tuning.AVX512, F16, 1, 2, 4096 + 4096},
 		{tuning.AVX512, F16, 2, 4, 4096 + 3*4096},
 		{tuning.AVX512, BF16, 5, 2, 4096 + 4096},
-		{tuning.AVX512, I8, 1, 4, 4096 + 3*2048},
-		{tuning.AVX512, I4, 1, 4, 4096 + 3*1024},
+		{tuning.AVX512, I8, 1, 4, 8192 + 3*2048},
+		{tuning.AVX512, I4, 1, 4, 8192 + 3*1024},
 		{tuning.AVX2, F16, 3, 2, 4096 + 4096},
 		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
-		{tuning.AVX2, I8, 1, 4, 4096 + 3*2048},
+		{tuning.AVX2, I8, 1, 4, 8192 + 3*2048},
 	} {
 		row.ISA = c.isa
 		useTuning(t, row)
@@ -213,7 +213,8 @@ func TestTypedAhead(t *testing.T) {
 		}
 		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
 		var keys prefetchHint
-		if keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8); keys.prefetchOne != c.want {
+		keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8, formats[c.format].scaled)
+		if keys.prefetchOne != c.want {
 			t.Errorf("%+v: %d bytes ahead", c, keys.prefetchOne)
 		}
 		var w scratch
@@ -223,8 +224,8 @@ func TestTypedAhead(t *testing.T) {
 		}
 	}
 	var far prefetchHint
-	if far.setTyped(F16, 4, 1<<20); far.prefetchFew != mostAhead {
-		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, mostAhead)
+	if far.setTyped(F16, 4, 1<<20, false); far.prefetchFew != tuning.MostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, tuning.MostAhead)
 	}
 }
 
@@ -282,7 +283,7 @@ func benchmarkTyped(b *testing.B, size int) {
 				if typ == I8 {
 					values.stride, values.panelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes)
+				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes, false)
 				values.prefetchHint = keys.prefetchHint
 				block := Block * d * formats[typ].bytes
 				pass(b, block, func(at int) {

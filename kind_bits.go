@@ -45,10 +45,10 @@ func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	if p.integers {
-		l.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+		l.set(p.ahead, p.ahead, false)
 		return
 	}
-	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8)
+	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8, formats[s.k.format].scaled)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {

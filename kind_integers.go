@@ -31,8 +31,8 @@ func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, 
 		n := min(p.tileRows, end-row)
 		m, o := st.m[row:], st.o[row*p.oStride:]
 		x.scores(p, w.s, row, keys, keyScales, n, Block, packing.k.format == I4 && codes)
-		masked := softmaxInt8(x.weights, x.scales, w.s, m, st.l[row:], w.alpha, x.factors[row:], scales,
-			nil, n)
+		masked := softmaxInt8(x.weights.words, x.scales, w.s, m, st.l[row:], w.alpha, x.factors[row:],
+			scales, nil, n)
 		x.accumulate(p, o, values, w.alpha, n, &w.layout, packing.v.format == I4 && codes)
 		if masked {
 			clearMasked(m, o, n, p.oStride)

@@ -94,7 +94,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
 		}
 		if p.integers {
-			accumulateInt8(o, integerRows{words: w.ints.weights}, typed, w.alpha, w.ints.scales, rows,
+			accumulateInt8(o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
 			accumulateTyped(p.packed.k.read, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)

@@ -106,6 +106,12 @@ func (s *packedKV) allocate(batch, blocks int) (err error) {
 	return err
 }
 
+// alike reports whether blocks have the same shape and format.
+func (s *packedKV) alike(t *packedKV) bool {
+	return s.heads == t.heads && s.d == t.d && s.dv == t.dv && s.k.format == t.k.format &&
+		s.v.format == t.v.format && s.valuesInKeys == t.valuesInKeys
+}
+
 // at is the memory of a block.
 func (s *packedKV) at(head, block int) []byte {
 	return s.data[head*s.headStride+block*s.block:][:s.block]
@@ -266,12 +272,17 @@ func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j 
 		packKeys(w.panel, k, stride, m, s.d)
 		narrow(s.k.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
 	case I8:
-		width := roundUp(s.d, 4)
-		k, stride = w.rotateKeys(s, k, stride, m)
-		if s.d < width {
-			clear(w.bytes[:m*width])
+		width, done := roundUp(s.d, 4), 0
+		if s.rotates && !s.valuesInKeys {
+			done = quantizeRotated(w.bytes, scales[j:], nil, k, m, s.d, width, stride, s.rotation)
 		}
-		quantizeRows(w.bytes, scales[j:], nil, k, m, s.d, width, stride)
+		if rest := m - done; rest > 0 {
+			k, stride = w.rotateKeys(s, k[done*stride:], stride, rest)
+			if s.d < width {
+				clear(w.bytes[:m*width])
+			}
+			quantizeRows(w.bytes[done*width:], scales[j+done:], nil, k, rest, s.d, width, stride)
+		}
 		w.packGroups(keys[j*width:], rawBytes(w.bytes), width, m)
 	case I4:
 		width := roundUp(s.d, 8)

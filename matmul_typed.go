@@ -90,7 +90,7 @@ func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, panelLayout)
 	if m.int8 {
 		layout.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
-		layout.setTyped(m.format, rows, productInner*panel*m.bytes)
+		layout.setTyped(m.format, rows, productInner*panel*m.bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
@@ -138,7 +138,7 @@ func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBloc
 	for r := 0; r < u.rows; r += step {
 		rows, w, f := min(step, u.rows-r), w.from(r*wStride, r*fStride), f[r*fStride:]
 		if part.cols = whole; whole > 0 {
-			accumulateInt8(dst[r*stride:], w, v, nil, f, rows, stride, wStride, fStride, &part)
+			accumulateInt8(dst[r*stride:], &w, v, nil, f, rows, stride, wStride, fStride, &part)
 		}
 		if whole == u.cols {
 			continue
@@ -146,7 +146,7 @@ func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBloc
 		var last ragged
 		last.load(dst[r*stride+whole:], rows, stride, u.cols-whole)
 		part.cols = panel
-		accumulateInt8(last[:], w, v[whole/panel*b0.panelStride:], nil, f, rows, panel, wStride, fStride,
+		accumulateInt8(last[:], &w, v[whole/panel*b0.panelStride:], nil, f, rows, panel, wStride, fStride,
 			&part)
 		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
 	}

@@ -72,7 +72,8 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 			s.keys, s.units.all = nodes[0].keys, 3
 		}
 		keys := s.keys
-		q, k, v := view(1<<8, 1), view(Segment, 1), view(Segment, 14)
+		more := Segment + 1 // so that there is a node more
+		q, k, v := view(1<<8, 1), view(more, 1), view(more, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
 		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1},
 			units: units{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},
@@ -189,7 +190,8 @@ func memoryInUse() int64 {
 	}
 }
 
-// awaitCleanups returns when the cleanups have run that are due: they do in goroutines of their own.
+// awaitCleanups returns when the cleanups have run that are due: they do in goroutines of their
+// own.
 func awaitCleanups() {
 	x := []metrics.Sample{{Name: "/gc/cleanups/executed:cleanups"},
 		{Name: "/gc/cleanups/queued:cleanups"}}

@@ -91,6 +91,9 @@ type schedule struct {
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
+	// few rows of integers prefetch so many bytes ahead,
+	ahead           int
+	integersInOrder bool // and read panels of keys one after another, not side by side
 }
 
 // kind is a form of keys or of values, see kind.go.
@@ -158,7 +161,8 @@ type chunk struct {
 
 	list, listed int // where the list of the rows is, and how many keys it has
 
-	table    *pages.Table // of the sequence that the keys are of, in a call over several
+	table    *pages.Table // of the sequence that the keys are of, in a call over several,
+	packed   *packedKV    // and its store, if that is not the plan's
 	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
 	apart    bool         // rows are of several sequences: outputs are not side by side
 
@@ -332,8 +336,8 @@ type tile struct {
 const diagonalRows = 16
 
 // tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
-// the same keys, else fewer, so that little is computed for nothing. (To return it would be to copy
-// it, which costs small calls a few per cent.)
+// the same keys, else fewer, so that little is computed for nothing; or all those that end before
+// the part. (To return it would be to copy it, which costs small calls a few per cent.)
 func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
 	if b.equal {
@@ -341,6 +345,15 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 		return
 	}
 	lo, hi := b.keyRange(p, c, row)
+	if right := p.right; hi <= b.lo && !b.looked && !p.listed {
+		if p.causal != Full {
+			right = 0
+		}
+		last := min(b.first+b.lo-right-c.position, p.lq) // the first query that sees a key, or none
+		t.rows = min(max(last*p.group-c.row-row, 1), c.rows-row)
+		t.lo, t.hi, t.uniform = lo, hi, true
+		return
+	}
 	lastLo, lastHi := b.keyRange(p, c, row+t.rows-1)
 	if lo != lastLo || hi != lastHi {
 		t.rows = min(diagonalRows, c.rows-row)
@@ -357,15 +370,21 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 }
 
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it. (To look for each of them between kernels lets memory pause.)
-func (p *plan) findBlocks(c *chunk, j int, at []int) {
-	table := p.table // stored in the chunk, it would make the caller's buffers escape
+// entry and head, and those after it, in the memory that it returns. (To look for each of them
+// between kernels lets memory pause.)
+func (p *plan) findBlocks(c *chunk, j int, at []int) (memory []byte) {
+	// stored in the chunk, they would make the caller's buffers escape
+	table, packed := p.table, p.packed
 	if c.table != nil {
 		table = c.table
 	}
-	for i := range at {
-		at[i] = p.packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	if c.packed != nil {
+		packed = c.packed
 	}
+	for i := range at {
+		at[i] = packed.offsetOf(table, c.b, c.kv, j+i*Block)
+	}
+	return packed.data
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over

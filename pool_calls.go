@@ -200,7 +200,7 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if err := s.initUpdate(&j.plan, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j)
+	return s.addPooled(p, j, nil)
 }
 
 // UpdateSequence is [State.UpdateSequence] on all workers of the pool.
@@ -218,33 +218,48 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 	}
 	defer p.putJob(j)
 	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(&j.plan, seq, opt); err != nil {
+	j.plan.table, j.plan.first = &seq.table, seq.table.First()
+	if err := s.initSequence(&j.plan, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j)
+	return s.addPooled(p, j, nil)
 }
 
-// addPooled is add by the workers of a pool, which take the chunks of a segment, one segment after
-// the other.
-func (s *State) addPooled(pool *Pool, j *job) error {
-	p := &j.plan
-	if err := s.prepareAdd(p); err != nil {
+// UpdateSequences is [State.UpdateSequences] on all workers of the pool.
+func (p *Pool) UpdateSequences(s *State, q Tensor, seqs []*Sequence, opt *Options) error {
+	if p == nil {
+		return s.UpdateSequences(q, seqs, opt)
+	}
+	tokens, err := beginUpdates(seqs)
+	if err != nil {
 		return err
 	}
-	if p.lk > 0 && !p.q.empty() {
-		j.cost = p.cost(&tuned) / float64((p.lk+Segment-1)/Segment) // of a segment, about
-		workers := pool.workersFor(j.cost)
-		p.decide(&tuned, workers)
-		for lo := 0; lo < p.lk; {
-			node, hi := s.openSegment(p, lo)
-			j.update = stateUpdate{s, node, lo, hi}
-			j.kind, j.units, j.workers = updateWork, p.chunks, workers
-			j.next.Store(0)
-			pool.run(j)
-			s.closeSegment(hi)
-			lo = hi
-		}
+	defer endCalls(seqs)
+	j, err := p.takeJob()
+	if err != nil {
+		return err
 	}
-	s.finishAdd(p)
+	defer p.putJob(j)
+	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&j.plan, seqs[0].store, tokens, opt); err != nil {
+		return err
+	}
+	return s.addPooled(p, j, seqs)
+}
+
+// addPooled is add by the workers of a pool.
+func (s *State) addPooled(pool *Pool, j *job, seqs []*Sequence) (err error) {
+	p := &j.plan
+	if p.lk > 0 && !p.q.empty() {
+		if j.update, err = s.beginAdd(p, seqs); err != nil {
+			return err
+		}
+		cost := p.cost(&tuned)
+		workers := pool.workersFor(cost)
+		p.decide(&tuned, workers)
+		pool.runUnits(j, updateWork, workers, cost, p.chunks)
+		s.endAdd(p)
+	}
+	s.countAdd(p)
 	return nil
 }

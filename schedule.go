@@ -226,11 +226,17 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {
 		p.codeRows = rowsOfCodes(p.integers)
 	}
-	if p.listed {
+	if p.ahead = t.PrefetchInt8; p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
 	if p.inOrder = t.InOrder(p.bytes); t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
+	}
+	if p.packed != nil && p.bytes > float64(t.L2) {
+		p.integersInOrder = true
+		if p.chunkRows > 1 || p.packed.k.format == p.packed.v.format { // else it takes longer
+			p.ahead = t.Ahead(p.packed.block)
+		}
 	}
 	if p.packed == nil || t.Reads == tuning.PagedReads {
 		p.keys.pagedRows = t.PagedRows(p.chunkRows)

@@ -288,6 +288,43 @@ func TestScheduleReadsOnePanel(t *testing.T) {
 	}
 }
 
+// Few rows of integers over more than the L2 cache holds read panels of keys in order, and prefetch
+// whole blocks ahead where that is tuned; over less they do neither, as over views, whose integers
+// have just been made.
+func TestScheduleOfIntegersAhead(t *testing.T) {
+	row := tuned
+	row.L2, row.PrefetchInt8, row.WholeBlocks = 4<<10, 8192, true
+	useTuning(t, row)
+	const d = 64 // a block is 8704 bytes
+	q, dst, k := zeros(1, 1, 1, d), zeros(1, 1, 1, d), zeros(1, 1, 2*Block, d)
+	opt := &Options{Integers: true}
+	cache, err := filledIn(I8, k, k)
+	must(t, err)
+	defer cache.Close()
+	for _, c := range []struct {
+		name     string
+		packed   bool
+		l2, want int
+	}{
+		{"a cache in memory", true, 4 << 10, 8704},
+		{"a cache that fits", true, 1 << 20, 8192},
+		{"views", false, 4 << 10, 8192},
+	} {
+		tuned.L2 = c.l2
+		p := newPlan(dst, q, k, k, opt)
+		if c.packed {
+			p = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+			must(t, cache.plan(&p, opt))
+		} else {
+			must(t, p.init(opt))
+		}
+		p.decide(&tuned, 1)
+		if p.ahead != c.want || p.integersInOrder != (c.want == 8704) {
+			t.Errorf("%s: %d bytes ahead, in order %t", c.name, p.ahead, p.integersInOrder)
+		}
+	}
+}
+
 // viewsOfRows is the plan of a call over views with a group of so many rows, and two blocks.
 func viewsOfRows(t *testing.T, rows int) *plan {
 	const d = 8

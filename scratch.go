@@ -163,8 +163,8 @@ func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
 		return
 	}
 	var place [1]int
-	p.findBlocks(c, b.first, place[:])
-	b.memory, b.place = p.packed.data, place[0]
+	b.memory = p.findBlocks(c, b.first, place[:])
+	b.place = place[0]
 }
 
 // aheadBlocks is how many blocks of a mask are read at once.

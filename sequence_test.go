@@ -72,6 +72,14 @@ var sequenceMethods = []sequenceMethod{
 		u.state.Reset()
 		return u.finish((*Pool)(nil).UpdateSequence(u.state, u.q, s, nil))
 	}, false},
+	{"State.UpdateSequences", func(u *sequenceUser, s *Sequence) error {
+		u.state.Reset()
+		return u.finish(u.state.UpdateSequences(u.q, []*Sequence{s}, nil))
+	}, false},
+	{"Pool.UpdateSequences", func(u *sequenceUser, s *Sequence) error {
+		u.state.Reset()
+		return u.finish(threeWorkers().UpdateSequences(u.state, u.q, []*Sequence{s}, nil))
+	}, false},
 	{"Read", func(u *sequenceUser, s *Sequence) error { return s.Read(u.k, u.v, 0) }, false},
 	{"Save", func(u *sequenceUser, s *Sequence) error {
 		u.file.Reset()

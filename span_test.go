@@ -260,3 +260,36 @@ func TestFullBlockKernelsDoNotMatter(t *testing.T) {
 		}
 	})
 }
+
+// Rows that end before a part are left out together, and no others with them.
+func TestUnseenRows(t *testing.T) {
+	r := random("unseen")
+	for range budget(300) {
+		s := shape{1, 1, 1 + r.IntN(3), 1 + r.IntN(200), 1 + r.IntN(300), 8, 8}
+		x := newProblem(r, normal, s)
+		opt := Options{Causal: []Causal{Full, TopLeft, BottomRight}[r.IntN(3)]}
+		if opt.Causal == TopLeft {
+			opt.Offset = r.IntN(200) - 100
+		}
+		if r.IntN(2) == 0 {
+			opt.Window = Window{r.IntN(s.lk), r.IntN(s.lk)}
+		}
+		x.opt = opt
+		p, c := x.firstChunk(t)
+		for first := c.lo / Block * Block; first < c.hi; first += Block {
+			b := part{first: first, lo: max(0, c.lo-first), hi: min(Block, c.hi-first)}
+			want := 0
+			for ; want < c.rows; want++ {
+				if _, hi := p.keyRange(&c, want/p.group); hi > first+b.lo {
+					break
+				}
+			}
+			var got tile
+			if b.tile(&p, &c, 0, &got); want > 0 && (got.rows != want || got.lo < got.hi) || want == 0 &&
+				p.causal == Full && p.left < 0 && got.lo >= got.hi {
+				t.Fatalf("%+v, %+v: %+v does not see keys from %d on, want %d rows", s, opt, got, first+b.lo,
+					want)
+			}
+		}
+	}
+}

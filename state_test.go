@@ -714,3 +714,46 @@ func (p *statePlay) finish() {
 	p.want(Attend(BHLD(c.want, c.b, c.h, c.lq, c.dv), c.q, k, v, opt), nil)
 	c.finish(p, "state", p.state)
 }
+
+// Rows beyond QueryLens are rows that a mask hides the chunk from, however the chunks lie in
+// segments.
+func TestUpdatesOfFewerRows(t *testing.T) {
+	r := random("updates of fewer rows")
+	n := 120
+	if few() {
+		n = 30
+	}
+	for i := range n {
+		b, h, l, d := 1+r.IntN(2), 2, 1+r.IntN(6), 1+r.IntN(20)
+		var states [2]*State
+		for j := range states {
+			var err error
+			states[j], err = NewState(StateConfig{b, h, l, d})
+			must(t, err)
+		}
+		q, integers := tensor(r, normal, b, h, l, d), i%2 == 0
+		for range 1 + r.IntN(6) {
+			keys := Block * (1 + r.IntN(2*Segment/Block))
+			k, v := tensor(r, normal, b, 1, keys, d), tensor(r, normal, b, 1, keys, d)
+			lens := lengths(r, b, l)
+			mask := BHLD(make([]bool, b*l*keys), b, 1, l, keys)
+			for entry := range b {
+				for row := range lens[entry] {
+					for j := range keys {
+						mask.Row(entry, 0, row)[j] = true
+					}
+				}
+			}
+			must(t, states[0].Update(q, k, v, &Options{QueryLens: lens, Integers: integers}))
+			must(t, threeWorkers().Update(states[1], q, k, v, &Options{Mask: mask, Integers: integers}))
+		}
+		got, err := states[0].MarshalBinary()
+		must(t, err)
+		want, err := states[1].MarshalBinary()
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%d×%d×%d rows of %d, integers %t: the states of %d keys differ", b, h, l, d, integers,
+				states[0].Keys())
+		}
+	}
+}

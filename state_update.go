@@ -42,50 +42,62 @@ func (s *State) Update(q, k, v Tensor, opt *Options) error {
 	if err := s.initUpdate(&p, opt); err != nil {
 		return err
 	}
-	return s.add(&p)
+	return s.add(&p, nil)
 }
 
-// add adds the keys of a validated call.
-func (s *State) add(p *plan) error {
-	if err := s.prepareAdd(p); err != nil {
-		return err
-	}
+// add adds the keys of a validated call: of some sequences, if it is over several.
+func (s *State) add(p *plan, seqs []*Sequence) error {
 	if p.lk > 0 && !p.q.empty() {
+		u, err := s.beginAdd(p, seqs)
+		if err != nil {
+			return err
+		}
 		p.decide(&tuned, 1)
 		w := scratches.Get().(*scratch)
 		w.fit(p)
-		for lo := 0; lo < p.lk; {
-			node, hi := s.openSegment(p, lo)
-			for i := range p.chunks {
-				s.updateNode(w, p, node, i, lo, hi)
-			}
-			s.closeSegment(hi)
-			lo = hi
+		for i := range p.chunks {
+			u.unit(w, p, i)
 		}
 		scratches.Put(w)
+		s.endAdd(p)
 	}
-	s.finishAdd(p)
+	s.countAdd(p)
 	return nil
 }
 
-// prepareAdd makes sure that there is memory for the keys of a call, and that their unit is the
+// beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
 // state's.
-func (s *State) prepareAdd(p *plan) error {
-	if p.lk == 0 || p.q.empty() {
-		return nil
-	}
-	if err := s.reserve(s.tree.shape.peak(s.keys, s.keys+p.lk) - len(s.tree.rows)); err != nil {
-		return err
+func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
+	nodes, kept := s.tree.shape.replay(s.keys, s.keys+p.lk)
+	if err := s.reserve(nodes - len(s.tree.rows)); err != nil {
+		return u, err
 	}
 	w := scratches.Get().(*scratch)
 	s.fixUnit(w, p)
 	scratches.Put(w)
 	s.fixRotation(p.unrotate > 1)
-	return nil
+	for len(s.tree.rows) < nodes {
+		s.tree.rows = append(s.tree.rows, s.newRows())
+	}
+	return stateUpdate{s, kept, seqs}, nil
 }
 
-// finishAdd counts the keys of a call.
-func (s *State) finishAdd(p *plan) {
+// endAdd gives the state the nodes that the chunks of a call have made.
+func (s *State) endAdd(p *plan) {
+	t := &s.tree
+	for at := s.keys; at < s.keys+p.lk; {
+		end := segmentEnd(at, s.keys+p.lk)
+		t.shape, _ = t.shape.take(at)
+		t.shape, _ = t.shape.fill(end)
+		at = end
+	}
+	t.spare = append(t.spare, t.rows[len(t.shape):]...)
+	clear(t.rows[len(t.shape):])
+	t.rows = t.rows[:len(t.shape)]
+}
+
+// countAdd counts the keys of a call.
+func (s *State) countAdd(p *plan) {
 	s.keepSinks(p.sinks)
 	s.keys += p.lk
 	runtime.KeepAlive(s) // and with it its memory
@@ -112,10 +124,43 @@ func (s *State) UpdateSequence(q Tensor, seq *Sequence, opt *Options) error {
 	}
 	defer seq.endCall()
 	p := newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(&p, seq, opt); err != nil {
+	p.table, p.first = &seq.table, seq.table.First()
+	if err := s.initSequence(&p, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
-	return s.add(&p)
+	return s.add(&p, nil)
+}
+
+// UpdateSequences is [State.UpdateSequence] over several sequences, whose tokens follow each other:
+// Mask, Bias and Blocks cover those of all. The sequences may be of several stores that differ in
+// their number of pages only. Each but the last has a multiple of [Block] tokens, or the result has
+// other roundings. It takes less time than an update for each, and an error leaves the state as it
+// was.
+func (s *State) UpdateSequences(q Tensor, seqs []*Sequence, opt *Options) error {
+	tokens, err := beginUpdates(seqs)
+	if err != nil {
+		return err
+	}
+	defer endCalls(seqs)
+	p := newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&p, seqs[0].store, tokens, opt); err != nil {
+		return err
+	}
+	return s.add(&p, seqs)
+}
+
+// beginUpdates registers an update over several sequences, and returns how many tokens these have.
+func beginUpdates(seqs []*Sequence) (tokens int, err error) {
+	if len(seqs) == 0 {
+		return 0, fail(ErrOption, "seqs is empty, want at least one sequence")
+	}
+	if err := beginCalls(seqs, inStoresAlike); err != nil {
+		return 0, err
+	}
+	for _, seq := range seqs {
+		tokens = min(tokens+seq.table.Len(), maxLength+1) // which is refused
+	}
+	return tokens, nil
 }
 
 // beginUpdate is beginCall for a sequence that is an argument.
@@ -126,14 +171,14 @@ func (s *Sequence) beginUpdate() error {
 	return s.beginCall()
 }
 
-// initSequence validates the arguments of an Update over a sequence.
-func (s *State) initSequence(p *plan, seq *Sequence, opt *Options) error {
+// initSequence validates the arguments of an Update over some tokens of a store.
+func (s *State) initSequence(p *plan, store *Store, tokens int, opt *Options) error {
 	if opt != nil && opt.KeyLens != nil {
 		return errKeyLens(opt)
 	}
-	p.packed, p.table, p.first = &seq.store.packed, &seq.table, seq.table.First()
+	p.packed = &store.packed
 	p.unrotate = p.packed.unrotate
-	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, seq.table.Len(), p.packed.d, p.packed.dv
+	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, tokens, p.packed.d, p.packed.dv
 	p.k.B = 1
 	return s.initUpdate(p, opt)
 }
@@ -190,52 +235,78 @@ func checkSinks(name string, sinks, has []float32) error {
 	return nil
 }
 
-// openSegment returns the node that takes the keys of a call from lo on, and where the segment of
-// these ends.
-func (s *State) openSegment(p *plan, lo int) (node *state, hi int) {
-	at := s.keys + lo
-	return s.openNode(at), min(p.lk, (at/Segment+1)*Segment-s.keys)
-}
-
-// closeSegment gives the node the keys of a call before hi, and merges what merges then.
-func (s *State) closeSegment(hi int) {
-	shape, merges := s.tree.shape.fill(s.keys + hi)
-	s.tree.merge(shape, merges, s.rows(), s.d, &s.units)
-}
-
-// openNode returns the node that takes the key at a position, the next one.
-func (s *State) openNode(position int) *state {
-	t := &s.tree
-	shape, merges := t.shape.take(position)
-	t.merge(shape, merges, s.rows(), s.d, &s.units)
-	if len(t.rows) < len(t.shape) {
-		t.rows = append(t.rows, s.newRows())
-		t.rows[len(t.rows)-1].reset(s.rows(), s.d)
-	}
-	return &t.rows[len(t.rows)-1].state
-}
-
-// updateNode adds keys [lo, hi) of the call, which are of one segment, to a node's rows of chunk i.
-func (s *State) updateNode(w *scratch, p *plan, node *state, i, lo, hi int) {
-	var c chunk
-	if p.chunk(i, &c); c.rows == 0 || max(lo, c.lo) >= min(hi, c.hi) {
-		return
-	}
-	w.loadQueries(p, &c)
-	s.load(&w.part, node, p, &c)
-	w.addSegment(p, &c, &w.part, max(lo, c.lo), min(hi, c.hi))
-	s.store(node, &w.part, p, &c)
-}
-
-// stateUpdate is keys [lo, hi) of a call, all of one segment, that go to a node of a state.
+// stateUpdate is the keys of a call that go to the nodes of a state. Chunks of rows take them one
+// after another, each all of its keys, as those of Attend do. The first nodes stay as they are.
 type stateUpdate struct {
 	*State
-	node   *state
-	lo, hi int
+	kept int
+	seqs []*Sequence // whose tokens are the keys, if they are of several
 }
 
-// unit adds them to the rows of one chunk.
-func (u *stateUpdate) unit(w *scratch, p *plan, i int) { u.updateNode(w, p, u.node, i, u.lo, u.hi) }
+// unit adds the keys to the rows of one chunk.
+func (u *stateUpdate) unit(w *scratch, p *plan, i int) {
+	var c chunk
+	padding := p.chunk(i, &c)
+	if c.rows > 0 {
+		w.loadQueries(p, &c)
+		u.addRows(w, p, &c)
+	}
+	if padding > 0 { // rows that see none of the keys, though their nodes merge as others do
+		c.row, c.rows, c.lo, c.hi = c.row+c.rows, padding, 0, 0
+		u.unitsOf(w, p, &c)
+		u.addRows(w, p, &c)
+	}
+}
+
+// addRows adds the keys to rows: their nodes go to scratch, take the keys segment by segment, and
+// go back.
+func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
+	t := &w.tree
+	t.shape = append(t.shape, u.tree.shape...)
+	for i := range u.tree.shape[u.kept:] {
+		u.load(w.newNode(), &u.tree.rows[u.kept+i].state, p, c)
+	}
+	if len(u.seqs) == 0 {
+		w.addKeys(p, c, u.keys, p.lk)
+	}
+	sees, position := c.lo < c.hi, c.position
+	for _, s := range u.seqs {
+		c.table, c.packed, c.from, c.keys = &s.table, &s.store.packed, s.table.First(), s.table.Len()
+		if c.position = position - c.base; sees {
+			w.fit(p) // what it knows is of the sequence before
+			p.bound(c)
+		}
+		w.addKeys(p, c, u.keys+c.base, c.keys)
+		c.base += c.keys
+	}
+	c.base, c.position = 0, position
+	for i := range t.rows {
+		u.store(&u.tree.rows[u.kept+i].state, &t.rows[i].state, p, c)
+	}
+	t.reset()
+}
+
+// addKeys adds some keys to the last nodes of the tree, and new ones. They follow those before a
+// position; the chunk counts them from 0.
+func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
+	t, rows := &w.tree, c.heads*c.rows
+	for at, all := position, position+keys; at < all; {
+		end := segmentEnd(at, all)
+		shape, merges := t.shape.take(at)
+		if t.merge(shape, merges, rows, p.oStride, &w.units); t.shape[len(t.shape)-1].keys == 0 {
+			w.newNode().restart(rows)
+		}
+		st := &t.rows[len(t.rows)-1].state
+		if lo, hi := max(at-position, c.lo), min(end-position, c.hi); lo < hi {
+			w.addSegment(p, c, st, lo, hi)
+		} else if st.overwrite {
+			st.reset(rows, p.oStride)
+		}
+		shape, merges = t.shape.fill(end)
+		t.merge(shape, merges, rows, p.oStride, &w.units)
+		at = end
+	}
+}
 
 // The nodes of a State: their memory, the units of their maxima, and whether their outputs are
 // rotated.

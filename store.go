@@ -138,6 +138,43 @@ func (s *Sequence) endCall() {
 	runtime.KeepAlive(s) // and with it its memory
 }
 
+// inOneStore and inStoresAlike are what sequences of a call may be in.
+const (
+	inOneStore = iota
+	inStoresAlike
+)
+
+// beginCalls registers a call over sequences, which must be of one store that is open, or of such
+// whose blocks are alike. It registers none if there is an error.
+func beginCalls(seqs []*Sequence, in int) (err error) {
+	for i, s := range seqs {
+		if s == nil {
+			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
+		} else if e := s.beginCall(); e != nil {
+			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
+		} else if in == inStoresAlike && !s.store.packed.alike(&seqs[0].store.packed) {
+			s.endCall()
+			err = fail(ErrOption, "seqs[%d] is of a store of another shape or format than seqs[0], want "+
+				"stores that differ in their pages only", i)
+		} else if in == inOneStore && s.store != seqs[0].store {
+			s.endCall()
+			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
+		}
+		if err != nil {
+			endCalls(seqs[:i])
+			return err
+		}
+	}
+	return nil
+}
+
+// endCalls is called after beginCalls.
+func endCalls(seqs []*Sequence) {
+	for _, s := range seqs {
+		s.endCall()
+	}
+}
+
 // Release ends the use of the handle, and gives back the pages that no other sequence has: at once,
 // or when the calls that are running have ended. From then on every method returns [ErrClosed],
 // whatever becomes of the pages; Len, First and PagesFor return 0, and Release does nothing.

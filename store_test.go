@@ -673,6 +673,16 @@ func TestStoreErrors(t *testing.T) {
 		{"state", state.UpdateSequence(q, s, &Options{KeyLens: []int{1}}), ErrOption,
 			"KeyLens has 1 lengths, want nil: a sequence knows its length"},
 		{"state", threeWorkers().UpdateSequence(state, q, released, nil), ErrClosed, ""},
+		{"states", state.UpdateSequences(q, nil, nil), ErrOption,
+			"seqs is empty, want at least one sequence"},
+		{"states", state.UpdateSequences(q, []*Sequence{s, nil}, nil), ErrOption,
+			"seqs[1] is nil, want a sequence"},
+		{"states", state.UpdateSequences(q, []*Sequence{s, released}, nil), ErrClosed, ""},
+		{"states", state.UpdateSequences(q, []*Sequence{s, stranger, s.Fork(), scaled}, nil), ErrOption,
+			"seqs[3] is of a store of another shape or format than seqs[0], want stores that differ in " +
+				"their pages only"},
+		{"states", threeWorkers().UpdateSequences(state, q, []*Sequence{s, released}, nil), ErrClosed,
+			""},
 	} {
 		mustFail(t, e.name, e.err, e.kind, e.text)
 	}
@@ -695,6 +705,125 @@ func sequenceOf(t testing.TB, g StoreConfig) *Sequence {
 	store, err := NewStore(g)
 	must(t, err)
 	return store.NewSequence()
+}
+
+// An update over sequences of several stores is one over each after another, whatever the options.
+func TestUpdateSequences(t *testing.T) {
+	r := random("sequences of several stores")
+	n := 400
+	if few() {
+		n = 75
+	}
+	for i := range n {
+		f := formatPairs[i%len(formatPairs)]
+		g := StoreConfig{KVHeads: 1 + r.IntN(2), HeadDim: 1 + r.IntN(40), ValueDim: 1 + r.IntN(40),
+			Format: f.keys, ValueFormat: f.values}
+		if g.ValuesInKeys = f.keys == f.values && r.IntN(3) == 0; g.ValuesInKeys {
+			g.ValueDim = min(g.ValueDim, g.HeadDim)
+		}
+		p := &updatePlay{T: t, Rand: r, heads: g.KVHeads * (1 + r.IntN(3)), rows: 1 + r.IntN(70)}
+		total := 0
+		for n := 1 + r.IntN(4); len(p.seqs) < n; {
+			g.Pages = 40 + r.IntN(40)
+			s := sequenceOf(t, g)
+			p.fill(s, len(p.seqs) == n-1)
+			p.seqs, total = append(p.seqs, s), total+s.Len()
+		}
+		q := tensor(r, normal, 1, p.heads, p.rows, g.HeadDim)
+		p.opt = *randomOptions(r, 1, p.heads, p.rows, total)
+		p.opt.KeyLens, p.opt.LSE = nil, nil
+		p.opt.Integers = min(f.keys, f.values) >= I8 && r.IntN(2) == 0
+		if p.opt.Causal == BottomRight {
+			p.opt.Causal, p.opt.Offset = TopLeft, total-p.rows
+		}
+		if r.IntN(3) == 0 {
+			p.opt.Blocks = randomBlocks(r, 1, 1, p.rows, total)
+		}
+		p.compare(q, g.ValueDim)
+		for _, s := range p.seqs {
+			must(t, s.store.Close())
+		}
+	}
+}
+
+// updatePlay is sequences of several stores, and options for all of them.
+type updatePlay struct {
+	*testing.T
+	*rand.Rand
+	heads, rows int
+	seqs        []*Sequence
+	opt         Options
+}
+
+// fill gives a sequence tokens: whole blocks, unless it is the last one. Some are dropped.
+func (p *updatePlay) fill(s *Sequence, last bool) {
+	n := Block * p.IntN(1+p.IntN(36))
+	if last {
+		n += p.IntN(Block)
+	}
+	g := s.store.config
+	k, v := tensor(p.Rand, normal, 1, g.KVHeads, n, g.HeadDim), Tensor{}
+	if !g.ValuesInKeys {
+		v = tensor(p.Rand, normal, 1, g.KVHeads, n, g.ValueDim)
+	}
+	must(p, s.Append(k, v))
+	if p.IntN(4) == 0 {
+		must(p, s.DropBefore(p.IntN(n+1)))
+	}
+}
+
+// compare compares states by their binary form. They may have seen some sequences before.
+func (p *updatePlay) compare(q Tensor, d int) {
+	before := p.IntN(2) * p.IntN(len(p.seqs))
+	var states [3]*State
+	for i := range states {
+		var err error
+		states[i], err = NewState(StateConfig{1, p.heads, p.rows, d})
+		must(p, err)
+	}
+	at := 0
+	for i, s := range p.seqs {
+		opt := p.of(at, s.Len())
+		must(p, states[0].UpdateSequence(q, s, &opt))
+		if i < before {
+			must(p, states[1].UpdateSequence(q, s, &opt))
+			must(p, states[2].UpdateSequence(q, s, &opt))
+		}
+		at += s.Len()
+	}
+	at = states[1].Keys()
+	opt := p.of(at, states[0].Keys()-at)
+	must(p, states[1].UpdateSequences(q, p.seqs[before:], &opt))
+	must(p, threeWorkers().UpdateSequences(states[2], q, p.seqs[before:], &opt))
+	want, err := states[0].MarshalBinary()
+	must(p, err)
+	for i, s := range states[1:] {
+		got, err := s.MarshalBinary()
+		must(p, err)
+		if !bytes.Equal(got, want) {
+			p.Errorf("%d of %d sequences, way %d: another state; %d keys, want %d; %+v, %+v", before,
+				len(p.seqs), i, s.Keys(), states[0].Keys(), p.seqs[0].store.config, opt)
+		}
+	}
+}
+
+// of is the options for n keys from one on.
+func (p *updatePlay) of(from, n int) Options {
+	o := p.opt
+	if n == 0 {
+		o.Mask, o.Bias, o.Blocks = Mask{}, Tensor{}, Mask{}
+		return o
+	}
+	if !o.Mask.none() {
+		o.Mask.Data, o.Mask.D = o.Mask.Data[from:], n
+	}
+	if !o.Bias.none() {
+		o.Bias.Data, o.Bias.D = o.Bias.Data[from:], n
+	}
+	if !o.Blocks.none() {
+		o.Blocks.Data, o.Blocks.D = o.Blocks.Data[from/Block:], parts(n, Block)
+	}
+	return o
 }
 
 // Sequences that share pages are one work item, whatever the options; a call is divided by work,

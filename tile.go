@@ -81,7 +81,8 @@ func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
 	row, rows, at, lo, hi int) (masked bool) {
 	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
 	if x := &w.ints; p.integers {
-		return softmaxInt8(x.weights, x.scales, s, m, l, alpha, x.factors[row:], scales, visible, rows)
+		return softmaxInt8(x.weights.words, x.scales, s, m, l, alpha, x.factors[row:], scales, visible,
+			rows)
 	}
 	masked = softmax(s, m, l, alpha, visible, rows, p.c)
 	if scales != nil {
@@ -97,8 +98,7 @@ func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	p.findBlocks(c, s.first, places[:s.blocks])
-	b := part{hi: Block, equal: true, memory: p.packed.data}
+	b := part{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.keys, w.layout.overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
@@ -143,7 +143,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	}
 	rows, layout := c.rows, &w.layout
 	layout.keys = b.hi
-	block := p.packed.data[b.place:][:p.packed.block]
+	block := b.memory[b.place:][:p.packed.block]
 	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
 	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
 	if keyFormat == I4 && rows > p.codeRows {

@@ -158,11 +158,15 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
-	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	seen, row := lowBits(t.hi)&^lowBits(t.lo), c.row+t.row
+	i, more := row/p.group, row%p.group // of a query's rows more have been
 	for r := range visible {
-		if !t.uniform {
-			lo, hi := p.keyRange(c, (c.row+t.row+r)/p.group)
+		if !t.uniform && (r == 0 || more == 0) {
+			lo, hi := p.keyRange(c, i)
 			seen = lowBits(min(max(hi-b.first, t.lo), t.hi)) &^ lowBits(min(max(lo-b.first, t.lo), t.hi))
+		}
+		if more++; more == p.group {
+			i, more = i+1, 0
 		}
 		visible[r] = seen
 	}

@@ -85,22 +85,29 @@ func (s nodeList) settle() (nodes nodeList, merges int) {
 	}
 }
 
-// peak is the largest number of nodes during steps that take keys [from, to), segment by segment.
-func (s nodeList) peak(from, to int) int {
-	if last := len(s) - 1; last >= 0 && s[last].open && from%Segment+to-from <= Segment {
-		return len(s) // the usual case: a segment takes a few more
+// replay returns how many nodes there are after steps that take keys [from, to), segment by
+// segment, and how many of the first ones stay as they are.
+func (s nodeList) replay(from, to int) (nodes, kept int) {
+	kept = len(s)
+	if last := kept - 1; last >= 0 && s[last].open && from%Segment+to-from < Segment {
+		return kept, last // the usual case: a segment takes a few more
 	}
 	var buffer [maxNodes]nodeKeys
 	x := append(buffer[:0], s...)
-	most := len(x)
 	for at := from; at < to; {
-		x, _ = nodeList(x).take(at)
-		most = max(most, len(x))
-		at = min(to, (at/Segment+1)*Segment)
+		var merges int
+		if x, merges = nodeList(x).take(at); merges > 0 {
+			kept = min(kept, len(x)-2)
+		}
+		at = segmentEnd(at, to)
 		x, _ = nodeList(x).fill(at)
+		kept = min(kept, len(x)-1)
 	}
-	return most
+	return len(x), kept
 }
+
+// segmentEnd is where the segment of a position ends, or all keys do.
+func segmentEnd(position, end int) int { return min(end, (position/Segment+1)*Segment) }
 
 // state is the online softmax of some rows: running maximum, sum and output.
 type state struct {

@@ -217,3 +217,27 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 		t.Errorf("the mean of ones is %v", dst[0])
 	}
 }
+
+// Nodes that are said to stay as they are do, where two merge to make room for another, too.
+func TestReplayKeepsNodes(t *testing.T) {
+	var s nodeList
+	from := 0
+	for len(s) <= maxNodes {
+		for _, more := range []int{1, Segment - 1, Segment, Segment + 1, 5 * Segment, 64*Segment + 7} {
+			nodes, kept := s.replay(from, from+more)
+			x := slices.Clone(s)
+			for at := from; at < from+more; {
+				x, _ = x.take(at)
+				at = segmentEnd(at, from+more)
+				x, _ = x.fill(at)
+			}
+			if len(x) != nodes || kept > min(len(s), nodes) || !slices.Equal(s[:kept], x[:kept]) {
+				t.Errorf("%d nodes and %d keys: %d nodes of which %d stay, want %d; they were %v and are %v",
+					len(s), more, nodes, kept, len(x), s, x)
+			}
+		}
+		keys := []int{3 * Segment, Segment}[len(s)%2] // neighbours are no halves of one
+		s = append(s, nodeKeys{first: from, keys: keys})
+		from += keys
+	}
+}

@@ -80,6 +80,7 @@ type Client struct {
 	ctx       context.Context // of what goes on in the background
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
+	staff     staff         // that asks workers
 	kick      chan struct{} // a copy was lost, or a worker is leaving
 	again     chan struct{} // a worker has started again
 	moves     chan struct{} // has one for each copy that is made in the background
@@ -135,6 +136,7 @@ func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, erro
 		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
 	_, _ = crand.Read(x.id[:]) // never fails
 	x.ctx, x.cancel = context.WithCancel(context.Background())
+	x.staff = newStaff(x.ctx.Done())
 	var err error
 	if x.unwatch, err = t.Watch(x.heard); err != nil {
 		x.cancel()

@@ -155,11 +155,11 @@ func (g *gather) ask(ctx context.Context, parts []int) {
 	wants := g.wants(nil, 0, parts)
 	requests, _ := g.requests(wants, spread(wants))
 	for _, a := range requests {
-		go func() {
+		g.call.client.staff.run(func() {
 			g.send(ctx, a)
 			g.ride.land(a)
 			g.answer(ctx, a)
-		}()
+		})
 	}
 }
 

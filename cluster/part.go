@@ -38,9 +38,8 @@ func newPart(r createRequest, a *arena) *part {
 		layers: make([]partLayer, r.shape.layers)}
 }
 
-// runBytes is about what a run takes at most if it has several segments: a call for each segment
-// takes some per cent longer than one for all, and a run is read by a thread, and copied by a
-// message.
+// runBytes is about what a run takes at most if it has several segments: where runs end, memory
+// pauses, and a run is read by a thread, and copied by a message.
 const runBytes = 4 << 20
 
 // runBytes is about what a run of a part takes at most, in memory and on its way.
@@ -254,34 +253,38 @@ func (p *part) attend(s *attn.State, r *attendRequest, a *attendPart, offset, fr
 		return fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d dimensions",
 			len(r.q), r.heads, r.rows, p.shape.headDim)
 	}
+	seqs, last, err := l.sequences(from, to)
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		defer last.Release()
+	}
 	q := attn.BHLD(r.q, 1, r.heads, r.rows, p.shape.headDim)
+	return s.UpdateSequences(q, seqs, r.at(a, offset, from, to-from))
+}
+
+// sequences are those of the runs with tokens [from, to) of a layer. Where more than these were
+// appended to the last one, it is a fork, to be released.
+func (l *partLayer) sequences(from, to int) (seqs []*attn.Sequence, last *attn.Sequence,
+	err error) {
+	seqs = make([]*attn.Sequence, 0, len(l.runs))
 	first := 0
 	for _, run := range l.runs {
 		if first >= to {
 			break
 		}
 		if first >= from {
-			n := min(run.Len(), to-first)
-			if err := updateRun(s, q, run, n, r.at(a, offset, first, n)); err != nil {
-				return err
-			}
+			seqs = append(seqs, run.Sequence)
 		}
 		first += run.Len()
 	}
-	return nil
-}
-
-// updateRun adds the first n tokens of a run to a state.
-func updateRun(s *attn.State, q attn.Tensor, r *run, n int, opt *attn.Options) error {
-	seq := r.Sequence
-	if n < seq.Len() { // more was appended since
-		seq = seq.Fork()
-		defer seq.Release()
-		if err := seq.Truncate(n); err != nil {
-			return err
-		}
+	if first > to {
+		end := len(seqs) - 1
+		last = seqs[end].Fork()
+		err, seqs[end] = last.Truncate(last.Len()-(first-to)), last
 	}
-	return s.UpdateSequence(q, seq, opt)
+	return seqs, last, err
 }
 
 // at are the options for n keys from a position of a part on.

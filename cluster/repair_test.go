@@ -85,8 +85,8 @@ func TestMovesByRuns(t *testing.T) {
 	x.attendAll()
 }
 
-// atOnce counts how many calls for something there are at the same time at most. The first one waits
-// for another.
+// atOnce counts how many calls for something there are at the same time at most. The first one
+// waits for another.
 func (b *bench) atOnce(h *hooked, what uint8) (most func() int) {
 	var mu sync.Mutex
 	now, peak, two := 0, 0, make(chan struct{})

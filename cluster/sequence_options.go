@@ -14,12 +14,22 @@ var obeyed = map[string]bool{
 	"LSE": true, "Weights": true, "Integers": true,
 }
 
+// others are the fields of all other options.
+var others = func() (fields []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[attn.Options]()) {
+		if !obeyed[f.Name] {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}()
+
 // refused is the name of an option that is set and not obeyed, if there is one.
 func refused(o *attn.Options) (name string, is bool) {
 	v := reflect.ValueOf(o).Elem()
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; !obeyed[name] && !v.Field(i).IsZero() {
-			return name, true
+	for i := range others {
+		if !v.FieldByIndex(others[i].Index).IsZero() {
+			return others[i].Name, true
 		}
 	}
 	return "", false

@@ -565,8 +565,8 @@ func TestFoundOneCopyHasAStep(t *testing.T) {
 	}
 }
 
-// Of steps of two layers one copy has both, before both have returned: where none has room for both,
-// another one is made.
+// Of steps of two layers one copy has both, before both have returned: where none has room for
+// both, another one is made.
 func TestFoundStepsOfOneCopyEach(t *testing.T) {
 	finding(t, 3, simQuick, func(w *world, s *simSequence) {
 		first, second := s.holders()[0], s.holders()[1]
@@ -602,5 +602,23 @@ func TestFoundNoRoomToFollow(t *testing.T) {
 		time.Sleep(5 * simQuick.Patience)
 		w.lose(nil)
 		must(t, <-done)
+	})
+}
+
+// A copy whose worker leaves stays where the other one's worker has just started without it.
+func TestFoundWhoStaysHasNothing(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		p, all := s.far.parts[0], s.holders()
+		w.kill(all[1])
+		w.start(all[1])
+		w.client.mu.Lock()
+		for name, m := range w.client.members { // so there is no other one to go to
+			m.status.Leaving = name == all[0].name
+		}
+		w.client.mu.Unlock()
+		s.far.addCopy(context.Background(), p, 1)
+		if len(s.far.good(p)) == 0 || s.far.good(p)[0].worker != all[0].name {
+			t.Errorf("the last copy was given up")
+		}
 	})
 }

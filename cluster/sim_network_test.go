@@ -256,40 +256,37 @@ func (w *world) conduct(done <-chan struct{}) {
 // count notes the copies that the client counts on. Those that it had before there were enough
 // others it has given up with reason.
 func (w *world) count() {
-	c := w.current()
-	if c == nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.client == nil {
 		return
 	}
-	for _, s := range c.all() {
+	for _, s := range w.client.all() {
 		for _, p := range s.all() {
-			key, now := simPart{c.id, s.id, p.index}, map[uint64]time.Time{}
-			before := w.counts(key)
-			for _, x := range s.copiesOf([]*sequencePart{p}) {
-				if now[x.id] = before[x.id]; before[x.id].IsZero() {
-					now[x.id] = time.Now()
-				}
-			}
-			if len(s.good(p)) < c.config.Copies {
-				for id, since := range before {
-					now[id] = since
-				}
-			}
-			w.mu.Lock()
-			w.counted[key] = now
-			w.mu.Unlock()
+			w.countPart(s, p)
 		}
 	}
 }
 
-// counts are the copies of a part that are counted on, since when.
-func (w *world) counts(p simPart) map[uint64]time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.counted[p]
+// countPart notes the copies of a part. The lock is held.
+func (w *world) countPart(s *Sequence, p *sequencePart) {
+	key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
+	before := w.counted[key]
+	for _, x := range s.copiesOf([]*sequencePart{p}) {
+		if now[x.id] = before[x.id]; before[x.id].IsZero() {
+			now[x.id] = time.Now()
+		}
+	}
+	if len(s.good(p)) < w.client.config.Copies {
+		for id, since := range before {
+			now[id] = since
+		}
+	}
+	w.counted[key] = now
 }
 
-// current is the client that there is now, nil if there is none yet.
-func (w *world) current() *Client {
+// theClient is the client that there is now.
+func (w *world) theClient() *Client {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.client

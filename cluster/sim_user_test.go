@@ -110,7 +110,7 @@ func (u *simSequence) fresh() {
 		u.near = append(u.near, u.store.NewSequence())
 	}
 	var err error
-	if u.far, err = u.current().NewSequence(u.config); err != nil {
+	if u.far, err = u.theClient().NewSequence(u.config); err != nil {
 		u.Errorf("NewSequence: %v", err)
 	}
 }
@@ -483,7 +483,7 @@ func (u *simSequence) appendAndTruncate(until time.Time) error {
 type simPrefix struct{ keep, add int }
 
 // closed reports whether the client has vanished, and with it what the sequence had.
-func (u *simSequence) closed() bool { return u.far.client != u.current() }
+func (u *simSequence) closed() bool { return u.far.client != u.theClient() }
 
 // release gives the sequence back, and begins another one.
 func (u *simSequence) release() {
@@ -508,7 +508,7 @@ func (u *simUser) documentedSince(from *Sequence, what string, err error, then t
 				kind = name
 			}
 		}
-		if errors.Is(err, attn.ErrClosed) && from.client != u.current() {
+		if errors.Is(err, attn.ErrClosed) && from.client != u.theClient() {
 			kind = "closed"
 		}
 	}
@@ -554,22 +554,25 @@ func (u *simSequence) afterLoss(err error) {
 // holder is a worker that has all tokens of a part in a copy that the client has counted on since
 // before then, and that it could reach all the time, "" if there is none.
 func (u *simUser) holder(s *Sequence, index int, then time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if index >= len(s.parts) {
+	u.mu.Lock()
+	counted := u.counted[simPart{s.client.id, s.id, index}] // which is not written to any more
+	u.mu.Unlock()
+	parts := s.all()
+	if index >= len(parts) {
 		return ""
 	}
 	// What an append that failed has brought to a copy, others were given up for.
-	want, epoch := s.lengthsIn(s.parts[index], s.taken), s.parts[index].epoch
+	s.mu.Lock()
+	want, epoch := s.lengthsIn(parts[index], s.taken), parts[index].epoch
+	s.mu.Unlock()
 	for _, n := range u.running() {
 		lately := then.Add(-4 * time.Second) // when what came then may have been sent
 		if n.process.away.After(lately) || u.caller.away.After(lately) {
 			continue
 		}
 		for _, p := range n.worker.copiesOf(s.client.id) {
-			counted, ok := u.counts(simPart{s.client.id, s.id, index})[p.copy]
-			if p.sequence != s.id || int(p.part) != index || p.epoch != epoch || !ok ||
-				counted.After(then) {
+			since, ok := counted[p.copy]
+			if !ok || since.After(then) || p.epoch != epoch {
 				continue
 			}
 			whole := true

@@ -61,7 +61,8 @@ func TestTenants(t *testing.T) {
 		{"other", "o", "b"}, {"other", "o", "a"}, {"account", "x", "a"}} {
 		calls := w.Status().Calls
 		link := dial(x.user, x.password, x.prefix)
-		if err := ask(link, 2*time.Second); !errors.Is(err, errNobody) && !errors.Is(err, ErrUnavailable) {
+		err := ask(link, 2*time.Second)
+		if !errors.Is(err, errNobody) && !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%v: the error is %v", x, err)
 		}
 		c, err := NewClient(link, quick)

@@ -19,8 +19,8 @@ type natsServer struct {
 	name   *natsName
 	stop   chan struct{}
 	asked  chan struct{}  // somebody wants to hear of the worker
-	again  chan func()    // takes what goroutines do that have answered
 	wg     sync.WaitGroup // of what runs, callbacks of the connection too
+	staff  staff          // that answers
 
 	mu       sync.Mutex
 	stopped  bool                     // nothing begins any more
@@ -49,8 +49,9 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 		return nil, err
 	}
 	s := &natsServer{Service: service, link: t, worker: worker, inbox: t.prefix + ".inbox.",
-		stop: make(chan struct{}), asked: make(chan struct{}, 1), again: make(chan func()),
+		stop: make(chan struct{}), asked: make(chan struct{}, 1),
 		requests: map[natsKey]*natsRequest{}, replies: map[natsKey]*flow{}}
+	s.staff = newStaff(s.stop)
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
 	}
@@ -227,34 +228,14 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 }
 
 // answer lets the worker handle a request, and sends what it says. It is called by a callback that
-// stopping waits for. Who has answered is there for another request for a while: its stack has
-// grown, which takes as long as a small request.
+// stopping waits for.
 func (s *natsServer) answer(key natsKey, request []byte) {
-	handle := func() { s.Handle(request, func(reply []byte) { s.reply(key, reply) }) }
-	select {
-	case s.again <- handle:
-		return
-	default:
-	}
-	s.wg.Go(func() {
-		idle := time.NewTimer(answerAgain)
-		defer idle.Stop()
-		for {
-			handle()
-			idle.Reset(answerAgain)
-			select {
-			case handle = <-s.again:
-			case <-idle.C:
-				return
-			case <-s.stop:
-				return
-			}
-		}
+	s.wg.Add(1)
+	s.staff.run(func() {
+		defer s.wg.Done()
+		s.Handle(request, func(reply []byte) { s.reply(key, reply) })
 	})
 }
-
-// answerAgain is how long who has answered waits for another request.
-const answerAgain = time.Second
 
 // reply sends a reply. If it cannot, the client calls again, or another worker.
 func (s *natsServer) reply(key natsKey, message []byte) {

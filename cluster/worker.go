@@ -72,6 +72,7 @@ type Worker struct {
 	threads   chan struct{} // and one for each that computes
 	copying   chan struct{} // or copies from another worker
 	flight    flight
+	staff     staff         // that computes
 	copySlice time.Duration // for how long a call copies
 	takes     pace          // of runs from other workers,
 	gives     pace          // and to them
@@ -101,6 +102,7 @@ func NewWorker(t Transport, c WorkerConfig) (*Worker, error) {
 		takes:  pace{rate: c.CopyRate}, gives: pace{rate: c.CopyRate}, clients: map[clientID]*owner{}}
 	w.arena.limit, w.arena.slabs = c.Memory, map[attn.StoreConfig][]*slab{}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.staff = newStaff(w.ctx.Done())
 	stop, err := t.Serve(c.Name, Service{Handle: w.handle, Every: c.Announce,
 		Status:    func() []byte { s := w.Status(); return s.encode() },
 		Malformed: func() { w.malformed.Add(1) }, Displaced: func(err error) { w.displaced <- err }})

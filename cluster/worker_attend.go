@@ -161,7 +161,11 @@ func (a *attending) eachGroup(f func(x *asked, g *group)) {
 func (a *attending) compute() {
 	var wg sync.WaitGroup
 	for range min(cap(a.threads), len(a.pieces)) - 1 {
-		wg.Go(a.computeSome)
+		wg.Add(1)
+		a.staff.run(func() {
+			defer wg.Done()
+			a.computeSome()
+		})
 	}
 	a.computeSome()
 	wg.Wait()

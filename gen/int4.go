@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -26,7 +27,7 @@ func int4Kernels() {
 
 // Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
 var (
-	int4AVX2 = int8Set{groups: []tileGroup{{2, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
+	int4AVX2 = int8Set{groups: []tileGroup{{4, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
 	int4VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{1, 4, sizesTo(1, 4), 4}}}
 )
@@ -37,6 +38,7 @@ type int4Codes struct {
 	halves Op
 	even   reg.VecPhysical // ones in even bytes, where words come in pairs; nil where none is left
 	upper  bool            // the group at hand is that of the upper halves
+	one    bool            // the tile at hand is of one row and has 8 lanes
 }
 
 func int4Kernel(name string, set int8Set, operation int8Operation) {
@@ -119,18 +121,140 @@ func (p *int8Program) pairsOfGroups(r int, loop string) {
 	if p.prefetches {
 		p.prefetch()
 	}
-	for _, p.codes.upper = range []bool{false, true} {
-		p.step(r)
-	}
+	p.halves(r, 2)
 	p.nextGroups(r, 2)
 	DECQ(count)
 	JNE(LabelRef(loop))
 	Label(last)
-	p.codes.upper = false
 	TESTQ(U32(1), p.steps)
 	JE(LabelRef(end))
-	p.step(r)
+	p.halves(r, 1)
 	Label(end)
+}
+
+// halves multiplies the groups of lower halves, or of both.
+func (p *int8Program) halves(r, n int) {
+	if p.codes.one {
+		p.stepOfOneRow(n)
+		return
+	}
+	for half := range n {
+		p.codes.upper = half == 1
+		p.step(r)
+	}
+	p.codes.upper = false
+}
+
+// One row with 8 lanes has registers left for constants, and takes both halves of a vector of codes
+// at once.
+
+// oneRow is the registers of a tile of one row.
+type oneRow struct {
+	sums, operands []reg.VecPhysical // operands are of the row
+	halves         reg.VecPhysical
+	ones           Op                // for scores all words, for values even bytes
+	free           []reg.VecPhysical // two, or twice that
+}
+
+func (p *int8Program) oneRow() (r oneRow) {
+	free := p.regs
+	take := func(n int) (taken []reg.VecPhysical) {
+		taken, free = free[:n], free[n:]
+		return taken
+	}
+	r.sums, r.halves = take(p.n*p.vecs), take(1)[0]
+	if p.form == wordForm {
+		r.ones, r.operands = take(1)[0], take(2)
+	} else {
+		r.ones, r.operands = words("wordsOne", slices.Repeat([]uint32{wordOnes}, lanes)...), take(3)
+	}
+	r.free = free[:min(4, len(free)/2*2)]
+	return r
+}
+
+// vector is two registers for a vector of codes on its way.
+func (r *oneRow) vector(at int) (x, y reg.VecPhysical) {
+	free := r.free[2*at%len(r.free):]
+	return free[0], free[1]
+}
+
+// beginOneRow sets sums to 0: no sign is left to what sums begin with.
+func (p *int8Program) beginOneRow() {
+	r := p.oneRow()
+	for _, sum := range r.sums {
+		p.zero(sum)
+	}
+	VPBROADCASTD(u32(int4Halves), r.halves)
+	if p.form == wordForm {
+		VPBROADCASTD(u32(int4Even), r.ones)
+	}
+}
+
+// stepOfOneRow is halves of one row.
+func (p *int8Program) stepOfOneRow(halves int) {
+	if p.form == wordForm {
+		p.valuesOfOneRow(halves)
+		return
+	}
+	p.scoresOfOneRow(halves)
+}
+
+// scoresOfOneRow inverts the signs of codes, their highest bits, where the row is negative, before
+// they are looked up.
+func (p *int8Program) scoresOfOneRow(halves int) {
+	r := p.oneRow()
+	signs, upper := r.operands[0], r.operands[1]
+	signsOf := func(half int, bit uint32, to reg.VecPhysical) {
+		VPBROADCASTD(p.rowAt(0, 2*half+1), to)
+		VPAND(words(fmt.Sprint("int4Sign", half), slices.Repeat([]uint32{bit}, lanes)...), to, to)
+	}
+	if signsOf(0, 0x08080808, signs); halves == 2 {
+		signsOf(1, 0x80808080, upper)
+		VPOR(upper, signs, signs)
+	}
+	magnitudes := r.operands[1:]
+	for half := range halves {
+		VPBROADCASTD(p.rowAt(0, 2*half), magnitudes[half])
+	}
+	for at, sum := range r.sums {
+		codes, levels := r.vector(at)
+		VPXOR(p.vectorOf(at), signs, codes)
+		for half := range halves {
+			if half == 1 {
+				VPSRLW(Imm(4), codes, codes)
+			}
+			VPAND(r.halves, codes, levels)
+			VPSHUFB(levels, p.codes.table, levels)
+			VPMADDUBSW(levels, magnitudes[half], levels)
+			VPMADDWD(r.ones, levels, levels)
+			VPADDD(levels, sum, sum)
+		}
+	}
+}
+
+// valuesOfOneRow multiplies by words.
+func (p *int8Program) valuesOfOneRow(halves int) {
+	r := p.oneRow()
+	for half := range halves {
+		for i, row := range r.operands {
+			VPBROADCASTD(p.rowAt(0, 2*half+i), row)
+		}
+		for at, sum := range r.sums {
+			odd, even := r.vector(at)
+			if half == 0 {
+				VPAND(p.vectorOf(at), r.halves, odd)
+			} else {
+				VMOVDQU(p.vectorOf(at), odd)
+				VPSRLW(Imm(4), odd, odd)
+				VPAND(r.halves, odd, odd)
+			}
+			VPSHUFB(odd, p.codes.table, odd)
+			VPMADDUBSW(odd, r.ones, even)
+			VPSRAW(Imm(8), odd, odd)
+			p.multiplyAdd(even, r.operands[0], sum, even)
+			p.multiplyAdd(odd, r.operands[1], sum, odd)
+		}
+	}
 }
 
 // int4Levels are the levels of the codes, four bytes a word.

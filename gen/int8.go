@@ -23,6 +23,7 @@ func int8Kernels() {
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
 	quantizeRowsKernel("quantizeRowsSIMD", false)
 	quantizeRowsKernel("quantizeRowsAVX512", true)
+	quantizeRotatedKernel()
 	quantizeGroupsKernel("quantizeGroupsSIMD", false)
 	quantizeGroupsKernel("quantizeGroupsAVX512", true)
 	magnitudesKernel()
@@ -68,13 +69,15 @@ var (
 		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
-// int8InOrder is what few rows take first of what they read: in the order in which it lies in
-// memory, which is panel by panel of keys and of a matrix, and rows of 8 panels of values.
-var int8InOrder = map[int8Operation]tileGroup{
-	scoreInt8:      {1, 4, sizesTo(1, 4), 4},
-	accumulateInt8: {8, 2, sizesTo(1, 2), 2},
-	multiplyInt8:   {1, 4, sizesTo(1, 4), 4},
-}
+// What few rows take first. Panels of a matrix are read in the order of memory, one after another,
+// and those of keys if the call says so. One or two rows read values two panels at a time, since a
+// row of all of them asks for more lines at once than come; of codes, which are half as many bytes,
+// they do.
+var (
+	int8InOrder = tileGroup{1, 4, sizesTo(1, 4), 4}
+	int8Values  = tileGroup{2, 2, sizesTo(1, 2), 2}
+	int4Values  = tileGroup{8, 2, sizesTo(1, 2), 2}
+)
 
 // int8Program emits one kernel.
 type int8Program struct {
@@ -85,6 +88,7 @@ type int8Program struct {
 	regs       []reg.VecPhysical
 	n          int // panels of the tile at hand
 	codes      *int4Codes
+	second     bool // the group at hand is the second one of a round
 	prefetches bool // the tile may read b from memory, and requests what comes later, line by line
 
 	c, cRow, a, b, panels     Mem // first row of c in this group, of the tile, of a; panels left
@@ -97,6 +101,7 @@ type int8Program struct {
 	words                    Mem  // of a panel that is widened
 	widened                  bool // tiles at hand read these
 	of                       inputGroups
+	groupAt                  int // groups from what rows are addressed by to the one at hand
 }
 
 // Registers of tiles of few rows: the next address to prefetch, and panel 5 of 8.
@@ -139,8 +144,15 @@ func (p *int8Program) kernel(name string) {
 		p.codes.load(p)
 	}
 	groups := p.groups
-	if p.wide && p.form != magnitudeForm {
-		groups = append([]tileGroup{int8InOrder[p.operation]}, groups...)
+	switch {
+	case p.operation == scoreInt8 && p.form == byteForm:
+		p.keysInOrder()
+	case p.operation == multiplyInt8 && p.form == byteForm:
+		groups = append([]tileGroup{int8InOrder}, groups...)
+	case p.wide && p.codes != nil && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int4Values}, groups...)
+	case p.wide && p.operation == accumulateInt8:
+		groups = append([]tileGroup{int8Values}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
 		if last := len(g.sizes) - 1; g.panels == 1 && p.operation != accumulateInt8 && g.sizes[last] > 8 {
@@ -150,6 +162,16 @@ func (p *int8Program) kernel(name string) {
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// keysInOrder takes few rows through panels one after another, if they are to be read so.
+func (p *int8Program) keysInOrder() {
+	side := unique("side")
+	Load(Param("b"), b0)
+	CMPB(hint(b0, "panelLayout", "inOrder"), Imm(0))
+	JE(LabelRef(side))
+	p.group(int8InOrder)
+	Label(side)
 }
 
 // signature is the kernel's.
@@ -305,9 +327,15 @@ func (p *int8Program) tile(r int) {
 		p.tileOfGroups(r)
 		return
 	}
+	if p.codes != nil {
+		p.codes.one = r == 1 && !p.wide
+	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
 	MOVQ(p.steps, count)
+	if p.endsByRows(r) {
+		defer p.endByRows(r)()
+	}
 	p.sums(r)
 	if p.operation == scoreInt8 {
 		p.storeScores(r)
@@ -321,9 +349,12 @@ func (p *int8Program) tile(r int) {
 // sums adds the products of count groups of four steps.
 func (p *int8Program) sums(r int) {
 	loop := unique("group")
-	if p.codes != nil {
+	switch {
+	case p.codes != nil:
 		p.pairsOfGroups(r, loop)
-	} else {
+	case r == 1 && p.n == 1 && p.form == magnitudeForm && !p.wide:
+		p.twoGroups(loop)
+	default:
 		Label(loop)
 		if p.prefetches {
 			p.prefetch()
@@ -336,6 +367,33 @@ func (p *int8Program) sums(r int) {
 	if p.prefetches {
 		MOVQ(int8Request, p.request)
 	}
+}
+
+// twoGroups multiplies two groups in a round, for one row and panel: with one, a round is so short
+// that where it begins in a cache line of code decides how long it takes. A single group comes
+// first.
+func (p *int8Program) twoGroups(loop string) {
+	even, end := loop+"Even", loop+"End"
+	TESTQ(U32(1), count)
+	JE(LabelRef(even))
+	p.step(1)
+	p.nextGroups(1, 1)
+	Label(even)
+	SHRQ(Imm(1), count)
+	JE(LabelRef(end))
+	Label(loop)
+	for _, p.second = range []bool{false, true} {
+		if p.prefetches {
+			p.prefetch()
+		}
+		p.step(1)
+	}
+	p.second = false
+	p.nextGroups(1, 2)
+	ADDQ(bStride, b0)
+	DECQ(count)
+	JNE(LabelRef(loop))
+	Label(end)
 }
 
 // nextGroups moves on by what lies together of b, and by some groups of the rows.
@@ -379,6 +437,10 @@ func (p *int8Program) groupBytes() int {
 
 // begin sets sums to what they begin with.
 func (p *int8Program) begin(r int) {
+	if p.codes != nil && p.codes.one {
+		p.beginOneRow()
+		return
+	}
 	if p.form == wordForm {
 		for i := range r * p.n * p.vecs {
 			p.zero(p.regs[i])
@@ -416,6 +478,9 @@ func (p *int8Program) prefetch() {
 func (p *int8Program) panel(x int) Mem {
 	switch x {
 	case 0:
+		if p.second {
+			return Mem{Base: b0, Index: bStride, Scale: 1}
+		}
 		return Mem{Base: b0}
 	case 3:
 		return Mem{Base: avx512Temp, Index: avx512PanelStride, Scale: 2}

@@ -7,9 +7,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Products by matrices have a scale, and a start of sums, for each int8Group inputs of a row. A tile
-// takes group after group: a processor begins the sums of the next one while it converts those of
-// the last, and few rows read panels from their begin to their end, in the order of memory.
+// Products by matrices have a scale, and a start of sums, for each int8Group inputs of a row. A
+// tile takes group after group: a processor begins the sums of the next one while it converts those
+// of the last, and few rows read panels from their begin to their end, in the order of memory.
 
 // groupSteps is the groups of four steps of int8Group inputs.
 const groupSteps = int8Group / 4

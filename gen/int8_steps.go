@@ -65,7 +65,7 @@ func (p *int8Program) acc(i, x, v int) reg.VecPhysical { return p.regs[(i*p.n+x)
 func (p *int8Program) step(r int) {
 	switch {
 	case p.form == byteForm:
-		p.stepOfBytes(r)
+		p.stepOfBytes(r, 0, r)
 	case p.form == magnitudeForm:
 		p.stepOfMagnitudes(r)
 	case p.widened:
@@ -75,8 +75,9 @@ func (p *int8Program) step(r int) {
 	}
 }
 
-// stepOfBytes multiplies a group of four steps by rows of 8 bits.
-func (p *int8Program) stepOfBytes(r int) {
+// stepOfBytes multiplies a group of four steps by rows of 8 bits, of a tile of r those from one to
+// before another.
+func (p *int8Program) stepOfBytes(r, first, end int) {
 	free, sign := p.regs[r*p.n:], p.regs[len(p.regs)-1]
 	for x := range p.n {
 		if p.codes != nil {
@@ -86,7 +87,7 @@ func (p *int8Program) stepOfBytes(r int) {
 		}
 	}
 	row := free[p.n]
-	for i := range r {
+	for i := first; i < end; i++ {
 		VPBROADCASTD(p.rowAt(i, 0), row)
 		for x := range p.n {
 			vnniAdd("VPDPBUSD", row, free[x], p.regs[i*p.n+x])
@@ -206,8 +207,8 @@ func (p *int8Program) stepByPanels(r int, rows, free []reg.VecPhysical) {
 // rowAt addresses four bytes of row i that meet the group at hand: of bytes all, of words and of
 // magnitudes a half.
 func (p *int8Program) rowAt(i, half int) Mem {
-	at := 4 * half
-	if p.codes != nil && p.codes.upper {
+	at := p.groupAt*p.groupBytes() + 4*half
+	if p.second || p.codes != nil && p.codes.upper {
 		at += p.groupBytes()
 	}
 	return avx512Row(i, aStride, at)

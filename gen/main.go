@@ -116,6 +116,7 @@ var twins = map[string]string{
 	"multiplyInt8":      "accumulateInt8Generic",
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "quantizeToken",
+	"quantizeRotated":   "quantizeToken",
 	"quantizeGroups":    "quantizeFourRows",
 	"rotateRows":        "rotateGeneric",
 	"multiplyPlain":     "multiplyBlocksGeneric",

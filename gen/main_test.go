@@ -86,7 +86,7 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 			"softmaxRows": softmaxRows, "fusedRows": fusedRows, "fusedCols": fusedPanels * panel,
 			"maximaRows": maximaRows, "maximaDim": maximaRows*maximaSteps + lastSteps,
 			"pageBytes": pageBytes, "prefetchWindow": prefetchWindow},
-		"../kernel_amd64.go": {"inPlaceKeys": touchRows},
+		"../kernel_amd64.go": {"inPlaceKeys": touchRows, "rotatedElements": rotatedElements},
 		"../kernel_int8.go":  {"int8Group": int8Group},
 	} {
 		values, err := constants.Read(file)

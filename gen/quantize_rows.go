@@ -205,7 +205,7 @@ func (k *fours) tops() reg.VecVirtual {
 			VPMAXUD(v, top[r], top[r])
 		}
 	})
-	return k.fold(VPMAXUD, top)
+	return k.fold(VPMAXUD, top[0], top[1], top[2], top[3])
 }
 
 func (k *fours) zero(v reg.VecVirtual) {
@@ -225,7 +225,7 @@ func (k *fours) and(x Op, mask, v reg.VecVirtual) {
 }
 
 // fold leaves in lane r of a vector what an operation makes of all lanes of vector r.
-func (k *fours) fold(op func(ops ...Op), v [4]reg.VecVirtual) reg.VecVirtual {
+func (k *fours) fold(op func(ops ...Op), v ...Op) reg.VecVirtual {
 	var pairs [2]reg.VecVirtual
 	for i := range pairs {
 		low, high := k.vec(), k.vec()
@@ -256,6 +256,20 @@ func (k *fours) fold(op func(ops ...Op), v [4]reg.VecVirtual) reg.VecVirtual {
 // findScales makes of the largest magnitudes of four rows their scales and the two parts of the
 // reciprocals. It goes to a label if one is not between 2⁻¹⁰⁰ and 2⁸⁰: its scale needs more care.
 func (k *fours) findScales(top reg.VecVirtual, rare string) {
+	k.check(top, rare)
+	scale := XMM()
+	VDIVPS(f32(127), top.AsX(), scale)
+	at := GP64()
+	MOVQ(k.scales, at)
+	k.storeFour(scale, Mem{Base: at}, k.left)
+	ADDQ(Imm(16), k.scales)
+	r, l := reciprocals(scale)
+	VMOVUPS(r, k.found[0])
+	VMOVUPS(l, k.found[1])
+}
+
+// check goes to a label if one of four magnitudes is not between 2⁻¹⁰⁰ and 2⁸⁰.
+func (k *fours) check(top reg.VecVirtual, rare string) {
 	t, some := XMM(), GP32()
 	VPSUBD(u32(smallTop), top.AsX(), t)
 	if k.lanes == lanes {
@@ -271,18 +285,18 @@ func (k *fours) findScales(top reg.VecVirtual, rare string) {
 	}
 	TESTL(some, some)
 	JNE(LabelRef(rare))
-	scale, one, rest := XMM(), XMM(), XMM()
-	VDIVPS(f32(127), top.AsX(), scale)
-	at := GP64()
-	MOVQ(k.scales, at)
-	k.storeFour(scale, Mem{Base: at}, k.left)
-	ADDQ(Imm(16), k.scales)
+}
+
+// reciprocals are the two parts of those of four scales.
+func reciprocals(scale reg.VecVirtual) (r, l reg.VecVirtual) {
+	one, rest := XMM(), XMM()
+	r, l = XMM(), XMM()
 	VMOVUPS(f32(1), one)
-	VDIVPS(scale, one, t)
-	VMOVUPS(t, k.found[0])
-	VFNMADD213PS(one, scale, t)
-	VDIVPS(scale, t, rest)
-	VMOVUPS(rest, k.found[1])
+	VDIVPS(scale, one, r)
+	VMOVUPS(one, rest)
+	VFNMADD231PS(r, scale, rest)
+	VDIVPS(scale, rest, l)
+	return r, l
 }
 
 // notBelow is a predicate of VPCMPUD.
@@ -379,7 +393,7 @@ func quantizeRowsKernel(name string, lanes16 bool) {
 			MOVQ(starts, at)
 			TESTQ(at, at)
 			JE(LabelRef("begun"))
-			sum, start := k.fold(VPADDD, sums).AsX(), XMM()
+			sum, start := k.fold(VPADDD, sums[0], sums[1], sums[2], sums[3]).AsX(), XMM()
 			VPXORD(start, start, start)
 			VPSLLD(Imm(7), sum, sum)
 			VPSUBD(sum, start, start)

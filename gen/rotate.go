@@ -24,8 +24,17 @@ type rotating struct {
 // pass is a distance within a vector: which lane meets which, and 1 for those that are the first of
 // their pair, −1 for the second.
 type pass struct {
-	swap  func(from, to reg.VecVirtual)
+	swap  func(from, to Op)
 	signs Op
+}
+
+// loadSigns loads the signs of passes within 16 lanes.
+func loadSigns(within []pass) {
+	for i := range within {
+		signs := ZMM()
+		VMOVUPS(signsOf(avx512Lanes, 1<<i), signs)
+		within[i].signs = signs
+	}
 }
 
 // rotateInRegisters is up to how many vectors stay in registers from the first pass on.
@@ -43,22 +52,27 @@ func signsOf(lanes, apart int) Mem {
 // rotateKernel has 8 lanes, and takes blocks of less than a vector, too.
 func rotateKernel() {
 	r := rotating{vec: YMM, lanes: lanes, within: []pass{
-		{func(from, to reg.VecVirtual) { VPERMILPS(Imm(0xb1), from, to) }, signsOf(lanes, 1)},
-		{func(from, to reg.VecVirtual) { VPERMILPS(Imm(0x4e), from, to) }, signsOf(lanes, 2)},
-		{func(from, to reg.VecVirtual) { VPERM2F128(Imm(1), from, from, to) }, signsOf(lanes, 4)},
+		{func(from, to Op) { VPERMILPS(Imm(0xb1), from, to) }, signsOf(lanes, 1)},
+		{func(from, to Op) { VPERMILPS(Imm(0x4e), from, to) }, signsOf(lanes, 2)},
+		{func(from, to Op) { VPERM2F128(Imm(1), from, from, to) }, signsOf(lanes, 4)},
 	}}
 	r.emit("rotateRowsSIMD")
 }
 
 // rotateAVX512Kernel has 16 lanes, for blocks of 16 elements or more.
 func rotateAVX512Kernel() {
-	r := rotating{vec: ZMM, lanes: avx512Lanes, within: []pass{
-		{swap: func(from, to reg.VecVirtual) { VPERMILPS(Imm(0xb1), from, to) }},
-		{swap: func(from, to reg.VecVirtual) { VPERMILPS(Imm(0x4e), from, to) }},
-		{swap: func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0xb1), from, from, to) }},
-		{swap: func(from, to reg.VecVirtual) { VSHUFF32X4(Imm(0x4e), from, from, to) }},
-	}}
+	r := rotating{vec: ZMM, lanes: avx512Lanes, within: passesWithin16()}
 	r.emit("rotateRowsAVX512")
+}
+
+// passesWithin16 are the passes within a vector of 16 lanes.
+func passesWithin16() []pass {
+	return []pass{
+		{swap: func(from, to Op) { VPERMILPS(Imm(0xb1), from, to) }},
+		{swap: func(from, to Op) { VPERMILPS(Imm(0x4e), from, to) }},
+		{swap: func(from, to Op) { VSHUFF32X4(Imm(0xb1), from, from, to) }},
+		{swap: func(from, to Op) { VSHUFF32X4(Imm(0x4e), from, from, to) }},
+	}
 }
 
 func (k *rotating) emit(name string) {
@@ -70,11 +84,7 @@ func (k *rotating) emit(name string) {
 	k.factor = k.vec()
 	VBROADCASTSS(paramAddress("factor"), k.factor)
 	if k.lanes == avx512Lanes { // there is room for them
-		for i := range k.within {
-			signs := k.vec()
-			VMOVUPS(signsOf(k.lanes, 1<<i), signs)
-			k.within[i].signs = signs
-		}
+		loadSigns(k.within)
 	}
 	SHLQ(Imm(2), dstStride)
 	SHLQ(Imm(2), xStride)

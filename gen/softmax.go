@@ -54,7 +54,7 @@ func (k softmaxProgram) emit(name, signature string) {
 		k.pairs = AllocLocal(8)
 		k.findPairs()
 	}
-	if !k.masked && !k.lanes16 && !k.maximaKnown && !k.int8 {
+	if !k.masked && !k.lanes16 && !k.maximaKnown {
 		k.unlessOne()
 	}
 	if k.maximaKnown {
@@ -338,10 +338,7 @@ func (k *softmaxProgram) weightRows(name string, vectors int) {
 	case k.masked:
 		k.maskedRow(e, score, sum, vectors)
 	case k.int8:
-		e.store = func(x *exp2Vector) {
-			e.add(x, sum)
-			k.product(x, nil, score(x.number))
-		}
+		k.products(e, score, sum)
 		e.emit(vectors)
 	default:
 		e.emit(vectors)

@@ -36,6 +36,14 @@ func (k *softmaxProgram) product(x *exp2Vector, keep Op, score Mem) {
 	VPMAXUD(p, k.top, k.top)
 }
 
+// products makes e multiply weights by the scales of their values.
+func (k *softmaxProgram) products(e *exp2Row, score func(v int) Mem, sum [2]reg.VecVirtual) {
+	e.store = func(x *exp2Vector) {
+		e.add(x, sum)
+		k.product(x, nil, score(x.number))
+	}
+}
+
 // avx512Top is the largest product of a row in each lane.
 var avx512Top = reg.Z28
 
@@ -75,24 +83,13 @@ func (k *softmaxProgram) quotients() {
 			VMOVUPS(Mem{Base: slot, Disp: r * vector}, v)
 			return v
 		})
-		range32767, x, zero, limit := constant(f32(32767)), YMM(), YMM(), YMM()
-		VDIVPS(range32767, top, x)
-		store(x, mask, Mem{Base: f})
-		VPXOR(zero, zero, zero)
-		VPCMPEQD(top, zero, zero)
-		VDIVPS(top, range32767, x)
-		VPANDN(x, zero, x)
-		VMOVUPS(x, Mem{Base: quotient})
-		VPSUBD(u32(smallTop), top, top)
-		VMOVUPS(u32(bitsInf-smallTop), limit)
-		VPMAXUD(limit, top, limit)
-		VPCMPEQD(limit, top, top) // what is not below the limit
-		VPANDN(top, zero, top)
+		scale, factor, isRare, some := k.quotient(top)
+		store(scale, mask, Mem{Base: f})
+		VMOVUPS(factor, Mem{Base: quotient})
 		if mask != nil {
-			VPAND(mask, top, top)
+			VPAND(mask, isRare, isRare)
 		}
-		some := GP32()
-		VMOVMSKPS(top, some)
+		VMOVMSKPS(isRare, some)
 		ORL(some, rare)
 	}, func() {
 		ADDQ(imm(8*vector), slot)
@@ -104,20 +101,43 @@ func (k *softmaxProgram) quotients() {
 	Store(rare.As8(), ReturnIndex(1))
 }
 
+// quotient is t/32767, and 32767/t or 0 if t is 0. rare has ones where t, which is used up, is left
+// to the generic code; some is for its bits.
+func (k *softmaxProgram) quotient(t reg.VecVirtual) (scale, factor, rare reg.VecVirtual,
+	some reg.GPVirtual) {
+	range32767, zero, limit := constant(f32(32767)), YMM(), YMM()
+	scale, factor = YMM(), YMM()
+	VDIVPS(range32767, t, scale)
+	VPXOR(zero, zero, zero)
+	VPCMPEQD(t, zero, zero)
+	VDIVPS(t, range32767, factor)
+	VPANDN(factor, zero, factor)
+	VPSUBD(u32(smallTop), t, t)
+	VMOVUPS(u32(bitsInf-smallTop), limit)
+	VPMAXUD(limit, t, limit)
+	VPCMPEQD(limit, t, t) // what is not below the limit
+	VPANDN(t, zero, t)
+	return scale, factor, t, GP32()
+}
+
 // integers makes integers of the products, in the order of inGroupOrder.
 func (k *softmaxProgram) integers() {
 	Comment("w_j = rint(product_j·32767/t)")
 	k.load("s", "rows")
 	w, quotient := param("w"), GP64()
 	LEAQ(k.bases, quotient)
-	row := k.integerRow
+	order := ZMM()
 	if k.lanes16 {
-		order := ZMM()
 		VMOVDQU32(groupsInOrder(), order)
-		row = func(w, quotient Mem) { k.avx512IntegerRow(w, quotient, order) }
 	}
 	Label("integers")
-	row(Mem{Base: w}, Mem{Base: quotient})
+	if k.lanes16 {
+		k.avx512IntegerRow(Mem{Base: w}, Mem{Base: quotient}, order)
+	} else {
+		factor := YMM()
+		VBROADCASTSS(Mem{Base: quotient}, factor)
+		k.integerRow(Mem{Base: w}, factor)
+	}
 	ADDQ(imm(2*block), w)
 	ADDQ(Imm(4), quotient)
 	ADDQ(imm(blockBytes), k.s)
@@ -125,9 +145,7 @@ func (k *softmaxProgram) integers() {
 	JNE(LabelRef("integers"))
 }
 
-func (k *softmaxProgram) integerRow(w, quotient Mem) {
-	factor := YMM()
-	VBROADCASTSS(quotient, factor)
+func (k *softmaxProgram) integerRow(w Mem, factor reg.VecVirtual) {
 	for half := range block / lanes / 4 {
 		var x [4]reg.VecVirtual
 		for v := range x {

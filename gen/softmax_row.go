@@ -28,12 +28,20 @@ func (k *softmaxProgram) oneRow() {
 	TESTL(k.fullyMasked.As32(), k.fullyMasked.As32())
 	SETNE(k.fullyMasked.As8())
 	VSUBPS(base, old, old)
-	c := broadcastParam("c")
+	c := k.rowFactor()
+	if k.int8 {
+		VBROADCASTSS(Mem{Base: k.cs}, c)
+	}
 	e := newExp2Row(c)
 	alpha := exp2(old, c)
 	VMOVSS(alpha.AsX(), Mem{Base: k.alpha})
 	e.constants()
-	sum := e.weigh(func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }, base)
+	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
+	sum := e.weigh(score, base)
+	if k.int8 {
+		k.top = YMM()
+		k.products(e, score, sum)
+	}
 	e.emit(block / lanes)
 	VADDPS(sum[1], sum[0], sum[0])
 	total, l := foldAdd(sum[0]).AsX(), XMM()
@@ -41,8 +49,22 @@ func (k *softmaxProgram) oneRow() {
 	VMOVSS(Mem{Base: k.alpha}, alpha.AsX()) // rather than a register for so long
 	VFMADD213SS(total, alpha.AsX(), l)
 	VMOVSS(l, Mem{Base: k.l})
+	if k.int8 {
+		k.integersOfOneRow()
+	}
 	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
+}
+
+// integersOfOneRow makes integers of the products of a single row.
+func (k *softmaxProgram) integersOfOneRow() {
+	scale, factor, rare, some := k.quotient(everyLane(VPMAXUD, k.top))
+	VMOVSS(scale.AsX(), Mem{Base: param("f")})
+	VMOVMSKPS(rare, some)
+	TESTL(some, some)
+	SETNE(some.As8())
+	Store(some.As8(), ReturnIndex(1))
+	k.integerRow(Mem{Base: param("w")}, factor)
 }
 
 // maximumOfRow is the largest score of the row, in some lane.

@@ -86,12 +86,13 @@ type avx512Program struct {
 	// the tile at hand is to know
 	request, requestNow Mem
 	firstRound          Mem // stack slot: steps of the first round
+	last                Mem // stack slot: steps with which the largest tiles end by rows, or 0
 }
 
 func (w *avx512Program) frame() {
 	stackSlots(append(w.outputs.slots(), &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
 		&w.steps, &w.request, &w.requestNow,
-		&w.firstRound)...)
+		&w.firstRound, &w.last)...)
 }
 
 // avx512Row addresses row r of a tile through its pointers.
@@ -117,6 +118,7 @@ func pointAtRows(p, stride reg.Register, r int) {
 
 // emit writes the loops over panels and row tiles.
 func (w *avx512Program) emit() {
+	w.findLast()
 	for _, t := range avx512Tiles {
 		sizes := t.sizes
 		if t.panels == 1 && w.start == fromZero {
@@ -222,6 +224,9 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 	pointAtRows(aPtr, aStride, r)
 	name, unroll := unique("loop"), avx512Unroll(r, n)
 	MOVQ(w.steps, count)
+	if endsByRows(r, n) {
+		SUBQ(w.last, count)
+	}
 	TESTQ(U32(unroll-1), count)
 	JNE(LabelRef(name + "Part"))
 	if n > 1 {
@@ -237,12 +242,16 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 			JNE(LabelRef(tileLabel(name+"Request", u)))
 			Label(tileLabel(name+"Requested", u))
 		}
-		w.step(r, n, 4*u)
+		w.step(0, r, n, 4*u)
 	}
 	w.advance(r, unroll)
 	SUBQ(imm(unroll), count)
 	JG(LabelRef(name))
-	w.store(r, n)
+	if endsByRows(r, n) {
+		w.endByRows(r, n)
+	} else {
+		w.store(r, n)
+	}
 	return func() {
 		w.part(r, n, name)
 		if n > 1 {
@@ -286,8 +295,9 @@ func (w *avx512Program) requests(n, unroll int, name string) {
 	}
 }
 
-// step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k.
-func (w *avx512Program) step(r, n, disp int) {
+// step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k, and rows i from one to before
+// another.
+func (w *avx512Program) step(first, end, n, disp int) {
 	for v := range n {
 		b := Mem{Base: b0}
 		switch v {
@@ -302,7 +312,7 @@ func (w *avx512Program) step(r, n, disp int) {
 	if n == 4 {
 		ADDQ(bStride, b1)
 	}
-	for i := range r {
+	for i := first; i < end; i++ {
 		if n == 1 {
 			VFMADD231PS_BCST(avx512Row(i, aStride, disp), zmm[avx512B], zmm[i])
 			continue

@@ -94,8 +94,8 @@ func lists(t *testing.T, worker string, want bool, args ...string) {
 	}
 }
 
-// listing is what status shows once it has a text: workers are heard of late if the machine has much
-// to do.
+// listing is what status shows once it has a text: workers are heard of late if the machine has
+// much to do.
 func listing(t *testing.T, text string, args ...string) (list string) {
 	t.Helper()
 	must(t, eventually(t.Context(), time.Minute, func() error {

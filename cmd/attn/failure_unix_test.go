@@ -84,8 +84,8 @@ func writeUntilEOF(dir string) {
 	o.commit()
 }
 
-// interrupted sends a signal to a process that writes, ends its input after a while, and returns the
-// files before and after.
+// interrupted sends a signal to a process that writes, ends its input after a while, and returns
+// the files before and after.
 func interrupted(t *testing.T, s os.Signal, dir string, while time.Duration, command ...string) (
 	during, after []os.DirEntry, err error) {
 	self := exec.Command(command[0], append(command[1:], "-test.run=^TestSignals$")...)

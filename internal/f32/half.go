@@ -17,18 +17,17 @@ func ToBF16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// FromF16 widens IEEE half precision.
+// FromF16 widens IEEE half precision. As bits of a float32, those without the sign are the number
+// times 2⁻¹¹², subnormal ones, too, and a multiplication by a power of 2 is exact.
 func FromF16(h uint16) float32 {
-	sign, e, f := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch {
-	case e == 0x1f && f != 0:
-		return math.Float32frombits(sign | 0x7fc00000 | f<<13)
-	case e == 0x1f:
-		return math.Float32frombits(sign | 0x7f800000)
-	case e == 0: // subnormal, f·2⁻²⁴: exact in float32
-		return math.Float32frombits(math.Float32bits(float32(f)*0x1p-24) | sign)
+	bits := uint32(h&0x7fff) << 13
+	x := math.Float32bits(math.Float32frombits(bits) * 0x1p112)
+	if bits >= 0x0f800000 { // ±Inf, or NaN, which becomes quiet
+		if x = bits | 0x7f800000; bits > 0x0f800000 {
+			x |= 0x00400000
+		}
 	}
-	return math.Float32frombits(sign | (e+127-15)<<23 | f<<13)
+	return math.Float32frombits(x | uint32(h&0x8000)<<16)
 }
 
 // ToF16 rounds to IEEE half precision: ±Inf from 65520 on.

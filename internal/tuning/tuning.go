@@ -61,11 +61,15 @@ type Row struct {
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
-	PrefetchInt8  int  // and rows of integers
-	FewRows       int  // up to that many rows, heads side by side go together, page by page
-	MinPagedRows  int  // with queued reads, views are read page by page from that many rows on,
-	MaxPagedRows  int  // up to so many
-	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
+	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store, in a row of the table 0 if
+	// it is the same.
+	PrefetchScaled int
+	PrefetchInt8   int  // how far rows of integers prefetch,
+	WholeBlocks    bool // and these, over a cache or store, at least so many bytes in whole blocks
+	FewRows        int  // up to that many rows, heads side by side go together, page by page
+	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
+	MaxPagedRows   int  // up to so many
+	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
 	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
@@ -95,6 +99,9 @@ const (
 	// TileDim is up to how many dimensions Row.TileRows rows stay in the L1 cache with their scores.
 	TileDim = 64
 
+	// MostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
+	MostAhead = 32 << 10
+
 	never = math.MaxInt // more rows than a tile has
 )
 
@@ -117,11 +124,12 @@ var table = []Row{
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
 		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchScaled: 8192,
+		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
 		QuarterSteps: true,
@@ -161,6 +169,9 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
 			if row.MinTypedRows16 == 0 {
 				row.MinTypedRows16 = row.MinRows16
+			}
+			if row.PrefetchScaled == 0 {
+				row.PrefetchScaled = row.PrefetchTyped
 			}
 			return row.WithCaches(l1, l2).withCosts()
 		}
@@ -228,6 +239,16 @@ func (t *Row) PagedRows(rows int) int {
 // PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
 func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
+}
+
+// Ahead is how many bytes ahead rows of integers prefetch blocks of a cache or store. Between the
+// keys and the values of a block, and after these, are scales, which kernels do not request: whole
+// blocks ahead all lines are requested that kernels request, and else some never, others twice.
+func (t *Row) Ahead(block int) int {
+	if ahead := (t.PrefetchInt8 + block - 1) / block * block; t.WholeBlocks && ahead <= MostAhead {
+		return ahead
+	}
+	return t.PrefetchInt8
 }
 
 // Cost estimates the nanoseconds on one core: of the arithmetic or of reading the operands,

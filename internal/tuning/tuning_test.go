@@ -49,6 +49,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
 			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.PrefetchScaled < row.PrefetchTyped,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
@@ -95,6 +96,27 @@ func TestPagedRows(t *testing.T) {
 	} {
 		if got := c.row.PagedRows(c.rows); got != c.want {
 			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// Whole blocks are prefetched ahead where the row says so, unless one of them is too much.
+func TestAhead(t *testing.T) {
+	whole := Row{PrefetchInt8: 8192, WholeBlocks: true}
+	for _, c := range []struct {
+		row         Row
+		block, want int
+	}{
+		{Row{PrefetchInt8: 8192}, 16896, 8192},
+		{whole, 16896, 16896},
+		{whole, 8192, 8192},
+		{whole, 4608, 2 * 4608},
+		{whole, MostAhead, MostAhead},
+		{whole, MostAhead + 64, 8192},
+	} {
+		if got := c.row.Ahead(c.block); got != c.want {
+			t.Errorf("blocks of %d bytes, whole %t: %d bytes ahead, want %d", c.block,
+				c.row.WholeBlocks, got, c.want)
 		}
 	}
 }
