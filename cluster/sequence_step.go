@@ -14,9 +14,9 @@ import (
 // not all copies have yet. The others follow: those of workers that are asked for something in any
 // case with the same request, those of the rest after it. Until all have them, or are given up and
 // made again, the client keeps the tokens and sends them again, and the next call that changes or
-// reads the layer waits. So no call is answered by a copy without them, and what is lost if a worker
-// dies in between is what would be lost after an Append. Workers keep nothing of a client that dies
-// in between, whatever they have taken.
+// reads the layer waits. So no call is answered by a copy without them, and what is lost if a
+// worker dies in between is what would be lost after an Append. Workers keep nothing of a client
+// that dies in between, whatever they have taken.
 //
 // If it returns an error, it has written nothing, and the layer has the tokens that it had before.
 func (s *Sequence) Step(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
