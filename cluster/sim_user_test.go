@@ -16,6 +16,7 @@ import (
 // simUser is who has some sequences of a shape: what it does with them it does with one machine's,
 // too, and compares.
 type simUser struct {
+	drawing sync.Mutex
 	*world
 	name      string
 	rand      *rand.Rand
@@ -350,7 +351,9 @@ func (x *simAnswer) expect() {
 // check compares an answer. With an error, nothing was written.
 func (x *simAnswer) check(err error) {
 	if x.documentedSince(x.far, x.what, err, cmp.Or(x.begun, time.Now())) != nil {
+		x.drawing.Lock() // steps of several layers end beside each other, and output draws
 		x.want = x.output(x.q.L)
+		x.drawing.Unlock()
 	}
 	for i, want := range x.want.Data {
 		if got := x.got.Data[i]; math.Float32bits(got) != math.Float32bits(want) {
