@@ -276,7 +276,7 @@ func TestUnseenRows(t *testing.T) {
 		}
 		x.opt = opt
 		p, c := x.firstChunk(t)
-		for first := c.lo / Block * Block; first < c.hi; first += Block {
+		for first := c.lo / Block * Block; first < c.hi && c.lo < c.hi; first += Block {
 			b := part{first: first, lo: max(0, c.lo-first), hi: min(Block, c.hi-first)}
 			want := 0
 			for ; want < c.rows; want++ {
