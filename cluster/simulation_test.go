@@ -129,8 +129,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.nodes = append(w.nodes, &node{name: c.Name, config: c})
 	}
 	// Of some other random numbers, so that what else is drawn stays as it is.
-	if r := rand.New(rand.NewPCG(seed, 1<<32)); w.safe && len(w.nodes) > 2 && r.IntN(2) == 0 {
-		w.tight = true
+	more := rand.New(rand.NewPCG(seed, 1<<32))
+	if w.tight = w.safe && !w.calm && len(w.nodes) > 2 && more.IntN(2) == 0; w.tight {
+		r := more
 		w.weather.loss, w.weather.slow = 0.1*r.Float64(), 0.3*r.Float64()
 		w.nodes[r.IntN(len(w.nodes))].config.Memory = int64(1+r.IntN(16)) << 14
 	}
