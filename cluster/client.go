@@ -434,8 +434,9 @@ func (c *Client) renewAlways() {
 	c.every(min(c.config.Lease/4, time.Second), c.again, func() { c.renewAll(c.ctx) })
 }
 
-// renewAll tells all workers which copies they keep, and learns which they have not.
-func (c *Client) renewAll(ctx context.Context) {
+// renewAll tells all workers which copies they keep, and learns which they have not. It returns
+// those that they say they have.
+func (c *Client) renewAll(ctx context.Context) map[*partCopy]bool {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
 	c.mu.Lock()
@@ -449,6 +450,7 @@ func (c *Client) renewAll(ctx context.Context) {
 	}
 	c.mu.Unlock()
 	var wg sync.WaitGroup
+	there := map[*partCopy]bool{} // under the client's lock
 	for worker, list := range copies {
 		r := request
 		for _, x := range list {
@@ -476,10 +478,17 @@ func (c *Client) renewAll(ctx context.Context) {
 				if x := made[id]; x != nil {
 					c.lose(x)
 				}
+				delete(made, id)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, x := range made {
+				there[x] = true
 			}
 		})
 	}
 	wg.Wait()
+	return there
 }
 
 // newID is a number that no other sequence has.

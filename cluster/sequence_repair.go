@@ -115,14 +115,14 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	c := s.client
 	others := s.without(p, c.takers())
 	if len(others) == 0 && staying > 0 {
-		c.renewAll(ctx) // who stays may have started again without what it had
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
+			there := c.renewAll(ctx) // who stays may have started again without what it had
 			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
 				return !c.leaves(x.worker)
 			})
 			if !slices.ContainsFunc(good, func(x *partCopy) bool {
-				return c.stays(x.worker) && c.health(x.worker) == well
-			}) { // the one that was to stay is lost meanwhile, or may be
+				return there[x] && c.stays(x.worker) && c.health(x.worker) == well
+			}) { // the one that was to stay is lost, or may be
 				return nil
 			}
 			return leaving

@@ -95,6 +95,11 @@ type parcel struct {
 	sum    uint32
 }
 
+// renews reports whether a parcel renews leases.
+func (x *parcel) renews() bool {
+	return x.kind == "request" && len(x.data) > 4 && x.data[4] == opRenew
+}
+
 // simCall is a call whose reply has not come yet.
 type simCall struct {
 	once  sync.Once
@@ -312,7 +317,7 @@ func (w *world) post() {
 			continue
 		}
 		c := &w.weather
-		if w.dice.Float64() < c.loss {
+		if w.dice.Float64() < c.loss && !(w.tight && x.renews()) { // or else leases end
 			w.note("lost", x)
 			continue
 		}
