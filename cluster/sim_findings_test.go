@@ -605,20 +605,36 @@ func TestFoundNoRoomToFollow(t *testing.T) {
 	})
 }
 
-// A copy whose worker leaves stays where the other one's worker has just started without it.
+// A copy whose worker leaves stays where the other one's worker has just started without it, also
+// if it has while something else kept the sequence.
 func TestFoundWhoStaysHasNothing(t *testing.T) {
-	finding(t, 2, simQuick, func(w *world, s *simSequence) {
-		p, all := s.far.parts[0], s.holders()
-		w.kill(all[1])
-		w.start(all[1])
-		w.client.mu.Lock()
-		for name, m := range w.client.members { // so there is no other one to go to
-			m.status.Leaving = name == all[0].name
-		}
-		w.client.mu.Unlock()
-		s.far.addCopy(context.Background(), p, 1)
-		if len(s.far.good(p)) == 0 || s.far.good(p)[0].worker != all[0].name {
-			t.Errorf("the last copy was given up")
-		}
-	})
+	for _, late := range []bool{false, true} {
+		finding(t, 2, simQuick, func(w *world, s *simSequence) {
+			p, all := s.far.parts[0], s.holders()
+			again := func() {
+				w.kill(all[1])
+				w.start(all[1])
+			}
+			if !late {
+				again()
+			}
+			w.client.mu.Lock()
+			for name, m := range w.client.members { // so there is no other one to go to
+				m.status.Leaving = name == all[0].name
+			}
+			w.client.mu.Unlock()
+			if late {
+				must(t, s.far.change.share(context.Background()))
+				go func() {
+					time.Sleep(simQuick.Patience / 2)
+					again()
+					s.far.change.unshare()
+				}()
+			}
+			s.far.addCopy(context.Background(), p, 1)
+			if len(s.far.good(p)) == 0 || s.far.good(p)[0].worker != all[0].name {
+				t.Errorf("late %v: the last copy was given up", late)
+			}
+		})
+	}
 }
