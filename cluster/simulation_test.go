@@ -131,9 +131,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	// Of some other random numbers, so that what else is drawn stays as it is.
 	more := rand.New(rand.NewPCG(seed, 1<<32))
 	if w.tight = w.safe && !w.calm && len(w.nodes) > 2 && more.IntN(2) == 0; w.tight {
-		r := more
-		w.weather.loss, w.weather.slow = 0.1*r.Float64(), 0.3*r.Float64()
-		w.nodes[r.IntN(len(w.nodes))].config.Memory = int64(1+r.IntN(16)) << 14
+		w.weather.loss, w.weather.slow = 0.1*more.Float64(), 0.3*more.Float64()
+		w.nodes[more.IntN(len(w.nodes))].config.Memory = int64(1+more.IntN(16)) << 14
 	}
 	return w
 }
