@@ -234,6 +234,9 @@ func (p *plan) decideReads(t *tuning.Row) {
 	}
 	if p.packed != nil && p.bytes > float64(t.L2) {
 		p.integersInOrder = true
+		if p.sequences == nil {
+			p.further = t.PrefetchRun
+		}
 		if p.chunkRows > 1 || p.packed.k.format == p.packed.v.format { // else it takes longer
 			p.ahead = t.Ahead(p.packed.block)
 		}

@@ -325,6 +325,52 @@ func TestScheduleOfIntegersAhead(t *testing.T) {
 	}
 }
 
+// Few rows prefetch packed panels further ahead where blocks follow each other in memory, as those
+// of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a store.
+func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
+	const d = 64 // a block is 32 KiB
+	row := tuned
+	row.PrefetchOne, row.PrefetchFew, row.PrefetchRun = 1000, 2000, 300
+	useTuning(t, row)
+	for _, c := range []struct {
+		name     string
+		kind     kind
+		pages    bool
+		l2, want int
+	}{
+		{"a cache in memory", kindPanels, false, 4 << 10, 300},
+		{"a cache that fits", kindPanels, false, 1 << 20, 0},
+		{"a store in memory", kindPanels, true, 4 << 10, 0},
+		{"views", kindViews, false, 4 << 10, 0},
+	} {
+		tuned.L2 = c.l2
+		p := viewsOfRows(t, 1)
+		if c.kind == kindPanels {
+			packed := newPackedKV(F32, F32, 1, d, d, false)
+			p.packed, p.d, p.dv = &packed, d, d
+		}
+		if c.pages {
+			p.sequences = &sequenceCall{longest: 1}
+		}
+		p.decide(&tuned, 1)
+		var w scratch
+		w.fit(p)
+		w.layoutPanels(p, false)
+		for _, got := range []prefetchHint{w.queue.prefetchHint, w.layout.prefetchHint} {
+			if got.prefetchOne != 1000+c.want || got.prefetchFew != 2000+c.want {
+				t.Errorf("%s: %d and %d bytes ahead, want %d more than the row says", c.name,
+					got.prefetchOne, got.prefetchFew, c.want)
+			}
+		}
+	}
+	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
+	must(t, err)
+	defer m.Close()
+	if _, got := m.part(0, 0, 0, 0, panel); got.prefetchOne != 1300 || got.prefetchFew != 2300 {
+		t.Errorf("a matrix: %d and %d bytes ahead", got.prefetchOne, got.prefetchFew)
+	}
+}
+
 // viewsOfRows is the plan of a call over views with a group of so many rows, and two blocks.
 func viewsOfRows(t *testing.T, rows int) *plan {
 	const d = 8
