@@ -120,8 +120,10 @@ var tuningTrials = []tuningTrial{
 		slices.Concat(callsOf("beside", 4096, 16, 16, 32, 56, 80, 112, 192),
 			callsOf("beside", 512, 32, 80, 112), callsOf("beside", 2048, 4, 80, 112))},
 	{"MinRows16", []int{2, math.MaxInt}, func(row *tuning.Row, n int) { row.MinRows16 = n },
-		slices.Concat(callsOf("views", 1024, 4, 2, 4, 6, 8, 12, 16, 24, 32),
-			callsOf("views", 4096, 16, 2, 4, 6, 8, 12), panelCalls(2, 4, 6, 8, 12, 16))},
+		slices.Concat(callsOf("views", 1024, 4, 2, 4), callsOf("views", 4096, 16, 2, 4),
+			panelCalls(2, 4, 6, 8, 12, 16))},
+	{"MinPacked16", []int{2, 13, math.MaxInt},
+		func(row *tuning.Row, n int) { row.MinPacked16 = n }, packedCalls},
 	{"FusedSoftmax", []int{0, 1}, func(row *tuning.Row, n int) { row.FusedSoftmax = n > 0 },
 		prefillCalls},
 	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) {
@@ -141,6 +143,10 @@ var prefillCalls = []tuningCall{
 	{"views", shape{8, 12, 1, 128, 128, 64, 64}, Full},
 	{"cache", shape{1, 8, 1, 512, 1024, 64, 64}, BottomRight},
 }
+
+// packedCalls are calls over views for which keys are packed, since there are rows enough.
+var packedCalls = slices.Concat(callsOf("views", 1024, 4, 5, 6, 8, 12, 16, 32, 52),
+	callsOf("views", 4096, 16, 5, 6, 8, 12), callsOf("beside", 4096, 16, 5, 8, 12), prefillCalls)
 
 // callsOf is calls of some rows for each of some heads, of D = 64 and 128.
 func callsOf(kind string, lk, heads int, rows ...int) (calls []tuningCall) {

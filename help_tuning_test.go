@@ -46,7 +46,7 @@ func use(t testing.TB, i tuning.ISA) {
 
 // with16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
 func with16Lanes(row tuning.Row) tuning.Row {
-	row.MinRows16 = min(row.MinRows16, 13)
+	row.MinRows16, row.MinPacked16 = min(row.MinRows16, 13), min(row.MinPacked16, 13)
 	return row
 }
 
@@ -99,6 +99,7 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.QuarterSteps, row.FourPanels, row.OnePanel = coin(), coin(), coin()
 	row.MinPagedRows, row.MaxPagedRows = 1+r.IntN(3), []int{0, 32}[r.IntN(2)]
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
+	row.MinPacked16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MinTypedRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()

@@ -90,11 +90,15 @@ type kernels struct {
 }
 
 // chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of
-// values. Who calls a kernel that does not depend on one of these leaves it 0. lanes16 goes before
-// maxima, where both are true.
-func chooseKernels(rows, d, cols int) kernels {
+// values, and whether the call has packed keys. Who calls a kernel that does not depend on one of
+// these leaves it 0. lanes16 goes before maxima, where both are true.
+func chooseKernels(rows, d, cols int, packed bool) kernels {
+	from := tuned.MinRows16
+	if packed {
+		from = tuned.MinPacked16
+	}
 	return kernels{
-		lanes16:   tuned.ISA.Lanes16() && rows >= tuned.MinRows16,
+		lanes16:   tuned.ISA.Lanes16() && rows >= from,
 		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
 		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
 		fused: tuned.FusedSoftmax && tuned.ISA.Fused() &&
@@ -212,13 +216,14 @@ type prefetchHint struct {
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
+	packed  bool // the call has packed keys, so that kernels of few rows find them in the cache
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
+	a.pointer, a.inOrder, a.fourPanels, a.packed = 0, inOrder, tuned.FourPanels, false
 	a.prefetchOne, a.prefetchFew = one, few
 }
 

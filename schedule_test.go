@@ -371,6 +371,33 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	}
 }
 
+// Kernels are told where they find keys and values in the cache because the call has packed keys:
+// over views for more rows than read these in place, and never over a cache.
+func TestKernelsAreToldOfPackedKeys(t *testing.T) {
+	use(t, chosen.ISA)
+	for rows, want := range map[int]bool{1: false, inPlaceRows: false, inPlaceRows + 1: true, 40: true} {
+		p := viewsOfRows(t, rows)
+		var w scratch
+		w.fit(p)
+		w.attendChunk(p, 0, p.chunks)
+		if w.queue.packed != want || w.layout.packed != want {
+			t.Errorf("%d rows: keys %t, values %t, want %t", rows, w.queue.packed, w.layout.packed, want)
+		}
+	}
+	x := newProblem(random("packed keys"), normal, shape{1, 1, 12, 1, 2 * Block, 8, 8})
+	cache, err := filledIn(F32, x.k, x.v)
+	must(t, err)
+	defer cache.Close()
+	p := newPlan(zeros(1, 12, 1, 8), x.q, Tensor{}, Tensor{}, &Options{})
+	must(t, cache.plan(&p, &Options{}))
+	p.decide(&tuned, 1)
+	var w scratch
+	w.fit(&p)
+	if w.attendChunk(&p, 0, p.chunks); w.queue.packed || w.layout.packed {
+		t.Errorf("a cache: keys %t, values %t", w.queue.packed, w.layout.packed)
+	}
+}
+
 // viewsOfRows is the plan of a call over views with a group of so many rows, and two blocks.
 func viewsOfRows(t *testing.T, rows int) *plan {
 	const d = 8

@@ -51,8 +51,11 @@ type Row struct {
 	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
 	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
 	MinTypedRows16 int
-	FusedSoftmax   bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
-	MaximaInScore  bool // score with 8 lanes finds the maxima of its rows
+	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, in a row
+	// of the table 0 if it is the same.
+	MinPacked16   int
+	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
+	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
 	Reads         Reads
@@ -123,8 +126,8 @@ var table = []Row{
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
-	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 96,
-		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
+		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 6144, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
@@ -171,6 +174,9 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
 			if row.MinTypedRows16 == 0 {
 				row.MinTypedRows16 = row.MinRows16
+			}
+			if row.MinPacked16 == 0 {
+				row.MinPacked16 = row.MinRows16
 			}
 			if row.PrefetchScaled == 0 {
 				row.PrefetchScaled = row.PrefetchTyped

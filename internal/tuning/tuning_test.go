@@ -48,7 +48,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 		switch {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
-			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.MinRows16 < 2, row.MinPacked16 < 2, row.MinTypedRows16 < 2,
 			row.PrefetchScaled < row.PrefetchTyped,
 			max(row.PrefetchOne, row.PrefetchFew)+row.PrefetchRun > MostAhead,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
