@@ -80,6 +80,15 @@ var typedKernelTests = []kernelTest{
 		scaleColumns(s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
 	}},
+	{"softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
+		s, sWant := c.scores(1)
+		m, mWant, l, lWant := c.runningState(1)
+		alpha, alphaWant := c.output(1)
+		keys, values, unit := c.factors(Block), c.factors(Block), c.unit()
+		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
+		c.equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
+			unit))
+	}},
 	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]

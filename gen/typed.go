@@ -29,6 +29,7 @@ func typedKernels() {
 	largestKernel()
 	quantizeKernel()
 	scaleColumnsKernel()
+	softmaxScaledKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
 	transposeFloatsKernel()
