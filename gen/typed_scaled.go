@@ -14,8 +14,8 @@ import (
 //
 // No bit of a result depends on it unless a sum overflows. What is added is a multiple of 2⁻¹⁴⁹, so
 // sums below 2⁻¹²⁶ are exact with the factor and without, and all others are rounded at the same
-// digit. A sum that has overflowed ends as ±Inf or NaN: then outputs stay as they are, for the tiles
-// of the groups behind, which extend signs.
+// digit. A sum that has overflowed ends as ±Inf or NaN: then outputs stay as they are, for tiles of
+// the groups behind, which extend signs.
 const (
 	scaledUp    = 1 << 24
 	bitsTopByte = 0xff000000
