@@ -216,7 +216,7 @@ type prefetchHint struct {
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
-	packed  bool // the call has packed keys, so that kernels of few rows find them in the cache
+	packed  bool // the call has packed keys, for more rows than kernels prefetch for
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
@@ -285,6 +285,9 @@ const (
 const (
 	cacheLine = 64
 	pageBytes = 4096 // what one translation of an address is for
+
+	// fewRows is the largest tile of 8 lanes that prefetches some way ahead, as the generator has it.
+	fewRows = 5
 
 	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
 	prefetchWindow = 8 * pageBytes

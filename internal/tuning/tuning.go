@@ -51,8 +51,8 @@ type Row struct {
 	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
 	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
 	MinTypedRows16 int
-	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, in a row
-	// of the table 0 if it is the same.
+	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
+	// more than five rows in all; in a row of the table 0 if it is the same.
 	MinPacked16   int
 	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
