@@ -111,7 +111,7 @@ var tuningTrials = []tuningTrial{
 	{"PrefetchFew", []int{256, 4096, 6144, 8192, 12288},
 		func(row *tuning.Row, n int) { row.PrefetchFew = n }, panelCalls(3, 4, 5)},
 	{"PrefetchRun", []int{0, 4096, 8192}, func(row *tuning.Row, n int) { row.PrefetchRun = n },
-		panelCalls(1, 2, 3, 4, 5)},
+		panelCalls(3, 4, 5)},
 	{"OnePanel", []int{0, 1}, func(row *tuning.Row, n int) { row.OnePanel = n > 0 },
 		panelCalls(2, 3)},
 	{"FourPanels", []int{0, 1}, func(row *tuning.Row, n int) { row.FourPanels = n > 0 },
@@ -162,6 +162,7 @@ func callsOf(kind string, lk, heads int, rows ...int) (calls []tuningCall) {
 func panelCalls(rows ...int) (calls []tuningCall) {
 	for _, n := range rows {
 		calls = append(calls,
+			tuningCall{"cache", shape{1, 64, n, 1, 4096, 128, 128}, Full},
 			tuningCall{"cache", shape{1, 16, n, 1, 4096, 128, 128}, Full},
 			tuningCall{"cache", shape{1, 32, n, 1, 4096, 64, 64}, Full},
 			tuningCall{"store", shape{16, 8, n, 1, 512, 128, 128}, Full},

@@ -66,7 +66,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(tuned.PrefetchOne+p.further, tuned.PrefetchFew+p.further, inOrder)
+	w.layout.set(tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 
 func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {

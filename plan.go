@@ -91,7 +91,7 @@ type schedule struct {
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
-	further      int  // bytes, beyond what the CPU's row says, that few rows prefetch panels ahead
+	further      int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
 	// few rows of integers prefetch so many bytes ahead,
 	ahead           int
 	integersInOrder bool // and read panels of keys one after another, not side by side

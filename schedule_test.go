@@ -325,8 +325,9 @@ func TestScheduleOfIntegersAhead(t *testing.T) {
 	}
 }
 
-// Few rows prefetch packed panels further ahead where blocks follow each other in memory, as those
-// of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a store.
+// Three to five rows prefetch packed panels further ahead where blocks follow each other in memory,
+// as those of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a
+// store.
 func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	const d = 64 // a block is 32 KiB
 	row := tuned
@@ -357,7 +358,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 		w.fit(p)
 		w.layoutPanels(p, false)
 		for _, got := range []prefetchHint{w.queue.prefetchHint, w.layout.prefetchHint} {
-			if got.prefetchOne != 1000+c.want || got.prefetchFew != 2000+c.want {
+			if got.prefetchOne != 1000 || got.prefetchFew != 2000+c.want {
 				t.Errorf("%s: %d and %d bytes ahead, want %d more than the row says", c.name,
 					got.prefetchOne, got.prefetchFew, c.want)
 			}
@@ -366,7 +367,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
-	if _, got := m.part(0, 0, 0, 0, panel); got.prefetchOne != 1300 || got.prefetchFew != 2300 {
+	if _, got := m.part(0, 0, 0, 0, panel); got.prefetchOne != 1000 || got.prefetchFew != 2300 {
 		t.Errorf("a matrix: %d and %d bytes ahead", got.prefetchOne, got.prefetchFew)
 	}
 }

@@ -63,7 +63,7 @@ type Row struct {
 	OnePanel      bool // two and three rows read one packed panel after another, else two side by side
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
-	PrefetchRun   int  // that much further where blocks follow each other, not in a store's pages,
+	PrefetchRun   int  // and that much further where blocks follow each other, not in a store's pages,
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
 	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store, in a row of the table 0 if
 	// it is the same.
@@ -128,12 +128,12 @@ var table = []Row{
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
 		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 6144, PrefetchTyped: 4096,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 6144, PrefetchTyped: 4096,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,

@@ -50,7 +50,7 @@ func TestTuningHasARowForEach(t *testing.T) {
 			row.FewRows < MinTileRows,
 			row.MinRows16 < 2, row.MinPacked16 < 2, row.MinTypedRows16 < 2,
 			row.PrefetchScaled < row.PrefetchTyped,
-			max(row.PrefetchOne, row.PrefetchFew)+row.PrefetchRun > MostAhead,
+			row.PrefetchOne > MostAhead, row.PrefetchFew+row.PrefetchRun > MostAhead,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
