@@ -145,8 +145,8 @@ var prefillCalls = []tuningCall{
 }
 
 // packedCalls are calls over views for which keys are packed, since there are rows enough.
-var packedCalls = slices.Concat(callsOf("views", 1024, 4, 6, 8, 12, 16, 32, 52),
-	callsOf("views", 4096, 16, 6, 8, 12), callsOf("beside", 4096, 16, 8, 12), prefillCalls)
+var packedCalls = slices.Concat(callsOf("views", 1024, 4, 8, 12, 16, 32, 52),
+	callsOf("views", 4096, 16, 8, 12), callsOf("beside", 4096, 16, 8, 12), prefillCalls)
 
 // callsOf is calls of some rows for each of some heads, of D = 64 and 128.
 func callsOf(kind string, lk, heads int, rows ...int) (calls []tuningCall) {

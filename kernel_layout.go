@@ -216,7 +216,7 @@ type prefetchHint struct {
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
-	packed  bool // the call has packed keys, for more rows than kernels prefetch for
+	packed  bool // the call has packed keys, for rows enough that memory is not what they wait for
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
@@ -286,8 +286,9 @@ const (
 	cacheLine = 64
 	pageBytes = 4096 // what one translation of an address is for
 
-	// fewRows is the largest tile of 8 lanes that prefetches some way ahead, as the generator has it.
-	fewRows = 5
+	// packedRows is from how many rows of a chunk on keys that are packed once count as packed for
+	// kernels: fewer wait for memory, for which 8 lanes do more.
+	packedRows = 8
 
 	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
 	prefetchWindow = 8 * pageBytes

@@ -17,7 +17,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	w.queue.packed = c.rows > fewRows
+	w.queue.packed = c.rows >= packedRows
 	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
@@ -51,7 +51,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	w.layoutPanels(p, false) // packed here: it is in the cache
 	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
-	w.layout.packed = c.rows > fewRows
+	w.layout.packed = c.rows >= packedRows
 	if c.rows-b.blind <= p.values.inPlaceRows { // whole vectors can be read where they are
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return

@@ -373,10 +373,10 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 }
 
 // Kernels are told where they find keys and values in the cache because the call has packed keys:
-// over views for more rows than kernels prefetch for, and never over a cache.
+// over views for rows enough, and never over a cache.
 func TestKernelsAreToldOfPackedKeys(t *testing.T) {
 	use(t, chosen.ISA)
-	for rows, want := range map[int]bool{1: false, fewRows: false, fewRows + 1: true, 40: true} {
+	for rows, want := range map[int]bool{1: false, packedRows - 1: false, packedRows: true, 40: true} {
 		p := viewsOfRows(t, rows)
 		var w scratch
 		w.fit(p)

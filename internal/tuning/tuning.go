@@ -52,7 +52,7 @@ type Row struct {
 	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
 	MinTypedRows16 int
 	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
-	// more than five rows in all; in a row of the table 0 if it is the same.
+	// eight rows or more in all; in a row of the table 0 if it is the same.
 	MinPacked16   int
 	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
