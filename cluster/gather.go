@@ -17,7 +17,8 @@ type gather struct {
 	parts       []gatherPart     // as those of the call
 	want        []int            // parts of which a row sees a key
 	answers     chan *answer
-	left        int // parts without a state that need one
+	left        int      // parts without a state that need one
+	outputs     *outputs // of all, instead of states
 	ride        *ride
 	asked       time.Time // when the first requests went, with those of a batch
 	fatal       error     // that an answer was which came with a batch
@@ -257,7 +258,9 @@ func (g *gather) willing(i int) []*partCopy {
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
-	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire()}
+	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
+		whole: c.keys > attn.Segment && len(a.parts) == len(g.parts) &&
+			!slices.Contains(a.joins[1:], false)}
 	r.parts = make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
 	a.cuts = c.cuts

@@ -275,13 +275,22 @@ func (x *asked) reply() attendReply {
 	for i := range x.groups {
 		g := &x.groups[i]
 		if g.err == nil {
-			r.states[g.from], g.err = g.state.MarshalBinary()
+			r.states[g.from], g.err = x.result(g.state)
 		}
 		if g.err != nil {
 			g.blame(x.errs[g.from:g.to])
 		}
 	}
 	return r
+}
+
+// result is a group's state, or its outputs if these are wanted.
+func (x *asked) result(s *attn.State) ([]byte, error) {
+	if !x.whole {
+		return s.MarshalBinary()
+	}
+	o, err := outputsOf(s)
+	return o.encode(), err
 }
 
 // blame gives each part an error: those that have none the one that another has.
