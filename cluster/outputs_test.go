@@ -37,8 +37,8 @@ func (c *wholes) Call(ctx context.Context, worker string, request []byte) ([]byt
 }
 
 // A worker that has all of several segments sends outputs, whose bits are those of one machine:
-// with rows in several messages, with sinks, and with outputs that were rotated. Of one segment, and
-// of a part of the keys, it sends a state.
+// with rows in several messages, with sinks, and with outputs that were rotated. Of one segment,
+// and of a part of the keys, it sends a state.
 func TestOutputsOfOneWorker(t *testing.T) {
 	var l loop
 	w, err := NewWorker(&l, WorkerConfig{Name: "w", Memory: 1 << 30, Threads: 2})

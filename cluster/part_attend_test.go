@@ -75,7 +75,8 @@ func TestRefusedGroups(t *testing.T) {
 	}{
 		"itself": {[]attendPart{{copy: 1, keys: 64}, {copy: 1, keys: 64, offset: -64, joins: true}},
 			[]refusal{{errGroup, ""}, {ErrProtocol, "copy 1 joins itself"}}},
-		"another shape": {[]attendPart{{copy: 0, keys: 64}, {copy: 2, keys: 64, offset: -64, joins: true}},
+		"another shape": {[]attendPart{{copy: 0, keys: 64}, {copy: 2, keys: 64, offset: -64,
+			joins: true}},
 			[]refusal{{errGroup, ""}, {attn.ErrShape, "copy 2 is"}}},
 		"an old epoch": {[]attendPart{{copy: 1, keys: 64, epoch: 1}, {copy: 0, keys: 64, offset: -64,
 			joins: true}}, []refusal{{errStale, "epoch 0, want 1"}, {errGroup, ""}}},

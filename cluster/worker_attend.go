@@ -220,8 +220,8 @@ func (x *piece) reaches() (all []reach) {
 	return all
 }
 
-// inOneUpdate is how many copies, from the first on, go in one update: those without a mask or a bias,
-// which are of one part each.
+// inOneUpdate is how many copies, from the first on, go in one update: those without a mask or a
+// bias, which are of one part each.
 func inOneUpdate(all []reach) int {
 	n := 0
 	for n < len(all) && all[n].asked.maskHeads == 0 && all[n].asked.biasHeads == 0 {
