@@ -396,8 +396,8 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 	})
 }
 
-// TestUnitsOfRows compares the units and factors that rows get in one pass with those that are found
-// row by row.
+// TestUnitsOfRows compares the units and factors that rows get in one pass with those that are
+// found row by row.
 func TestUnitsOfRows(t *testing.T) {
 	scales := []float32{0, math.SmallestNonzeroFloat32, 0x1p-130, 0x1p-126, 0x1.234p-60, 1, 3, 0x1p79,
 		0x1.fffffep119, 0x1p120, 0x1.8p127 / 127, math.MaxFloat32}
