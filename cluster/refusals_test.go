@@ -105,7 +105,7 @@ func TestRefusedRequests(t *testing.T) {
 		}), refusal{attn.ErrLength, "position 0 and 2415919106 tokens"}},
 		"a layer": {tokens(func(r *appendRequest) { r.layer = 2 }),
 			refusal{attn.ErrOption, "layer is 2, want 0 to 1"}},
-		"truncate nothing": {(&truncateRequest{7, 1, []uint32{0, 0}}).encode(id),
+		"truncate nothing": {(&truncateRequest{7, 1, 0, []uint32{0, 0}}).encode(id),
 			refusal{errUnknown, "copy 7 is not here"}},
 		"read nothing": {(&readRequest{copy: 7}).encode(id), refusal{errUnknown, "copy 7 is not here"}},
 		"read a layer": {(&readRequest{copy: 1, layer: 3}).encode(id),

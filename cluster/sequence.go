@@ -57,6 +57,7 @@ type Sequence struct {
 type sequencePart struct {
 	index  int
 	epoch  uint32
+	cut    truncateRequest // the last one that copies have taken
 	copies []*partCopy
 	moving chan struct{} // has an element while a copy is made
 	doubts bool          // a copy was recalled, and is to be cut before it is one as others

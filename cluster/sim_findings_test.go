@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -354,24 +355,81 @@ func TestFoundLateCopyCatchesUp(t *testing.T) {
 	}
 }
 
+// narrow lets the worker of a sequence's second copy start again with some pages for each layer.
+func (w *world) narrow(s *simSequence, pages int) {
+	second := s.holders()[1]
+	w.kill(second)
+	w.client.lose(s.far.good(s.far.parts[0])[1]) // which is seen after a while
+	config := s.far.shape.storeConfig()
+	second.config.Memory = int64(s.config.Layers*pages) * pageBytes(&config)
+	w.eventually("a copy is missing", func() bool { return s.far.Missing() == 1 })
+	w.start(second)
+	w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+}
+
 // A copy that could not say in time what it has gives way to another one, though not before, if
 // there is room for both.
 func TestFoundLateCopyIsReplaced(t *testing.T) {
 	for what, pages := range map[string]int{"room for both": 100, "room for one": 17} {
 		t.Run(what, func(t *testing.T) {
 			finding(t, 2, simQuick, func(w *world, s *simSequence) {
-				second := s.holders()[1]
-				w.kill(second)
-				s.far.client.lose(s.far.good(s.far.parts[0])[1]) // which is seen after a while
-				config := s.far.shape.storeConfig()
-				second.config.Memory = int64(s.config.Layers*pages) * pageBytes(&config)
-				w.eventually("a copy is missing", func() bool { return s.far.Missing() == 1 })
-				w.start(second)
-				w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+				w.narrow(s, pages)
 				_, late := w.late(s)
 				w.lose(nil)
 				w.eventually("another copy is there", func() bool { return s.far.Missing() == 0 })
 				w.eventually("the late one is not", func() bool { return late.worker.Status().Copies == 1 })
+			})
+		})
+	}
+}
+
+// A copy that was late with a cut has what it is to have, also if it missed the cut, as long as
+// nothing has come in the place of what was cut.
+func TestFoundLateCopyIsCut(t *testing.T) {
+	for what, missed := range map[string]bool{"it has it": false, "it missed it": true} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				first, second := s.holders()[0], s.holders()[1]
+				w.lose(func(x *parcel) bool {
+					return x.from == second.process || missed && x.kind == "request" && x.worker == second.name
+				})
+				must(t, s.truncateTo(w.soon(), 80))
+				must(t, s.truncateTo(w.soon(), 50))
+				w.kill(first)
+				w.lose(nil)
+				w.start(first)
+				must(t, s.attend(w.soon(), 0, 1))
+			})
+		})
+	}
+}
+
+// A copy that could not say in time what it has is not given up because there is no room for
+// another one beside it, but taken back when it says that it has all.
+func TestFoundLateCopyIsTakenBack(t *testing.T) {
+	for what, gone := range map[string]bool{"the other is gone": true, "the other is there": false} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				w.narrow(s, 17)           // which is room for one copy,
+				time.Sleep(simQuick.Gone) // and is said so
+				before := s.far.good(s.far.parts[0])
+				first, _ := w.late(s)
+				time.Sleep(3 * simQuick.Patience)
+				if gone {
+					w.kill(first)
+				}
+				w.lose(nil)
+				if gone {
+					w.start(first)
+					must(t, s.attend(w.soon(), 0, 1))
+					return
+				}
+				w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+				for _, x := range s.far.good(s.far.parts[0]) {
+					if !slices.Contains(before, x) {
+						t.Errorf("copy %d was made in the place of one that has all", x.id)
+					}
+				}
 			})
 		})
 	}
