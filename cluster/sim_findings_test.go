@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -92,8 +93,7 @@ func TestFoundRelianceOnTheDead(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {
 		first, second := s.holders()[0], s.holders()[1]
 		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
-		appended := make(chan error)
-		go func() { appended <- s.append(w.soon(), s.all(), 1) }()
+		appended := beside(func() error { return s.append(w.soon(), s.all(), 1) })
 		time.Sleep(50 * time.Millisecond) // the first copy has the token
 		w.kill(first)
 		_, _ = w.client.status(context.Background(), first.name) // it is seen that nobody listens
@@ -507,6 +507,22 @@ func TestFoundLateCopyYieldsToAppends(t *testing.T) {
 	})
 }
 
+// A play ends with its script, also where that ends by t.Fatal, or something beside it does.
+func TestSimulationEnds(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) { runtime.Goexit() })
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		running := beside(func() error { return s.append(w.soon(), s.all(), 1) })
+		<-beside(func() error {
+			runtime.Goexit()
+			return nil
+		})
+		must(t, <-running)
+		beside(func() error { return w.client.Wait(context.Background(), 99) })
+		w.kill(w.nodes[0])
+		runtime.Goexit()
+	})
+}
+
 // What the simulation says is lost without need, or whole, it knows from the workers: of each
 // client, at the time of the error.
 func TestSimulationKnowsWhatIsThere(t *testing.T) {
@@ -551,8 +567,7 @@ func TestFoundLateCopyLeaves(t *testing.T) {
 		_, second := w.late(s)
 		ctx, cancel := context.WithDeadline(context.Background(), w.soon())
 		defer cancel()
-		drained := make(chan error)
-		go func() { drained <- second.worker.Drain(ctx) }()
+		drained := beside(func() error { return second.worker.Drain(ctx) })
 		time.Sleep(10 * time.Millisecond)
 		w.lose(nil)
 		if err := <-drained; err != nil {
@@ -608,16 +623,15 @@ func TestFoundOneCopyHasAStep(t *testing.T) {
 				full, ample := s.holders()[0], s.holders()[1]
 				defer w.fill(s, full)()
 				w.lose(func(x *parcel) bool { return brings(x, full, 0) || brings(x, ample, 1) })
-				done := make(chan error)
-				go func() { done <- s.step(w.soon(), 0, 1) }()
+				step := beside(func() error { return s.step(w.soon(), 0, 1) })
 				time.Sleep(simQuick.Patience / 2)
-				go func() { done <- more(w, s) }()
+				other := beside(func() error { return more(w, s) })
 				time.Sleep(simQuick.Patience)
 				w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
 				time.Sleep(2 * simQuick.Patience)
 				w.lose(nil)
-				must(t, <-done)
-				must(t, <-done)
+				must(t, <-step)
+				must(t, <-other)
 			})
 		})
 	}
@@ -631,8 +645,7 @@ func TestFoundStepsOfOneCopyEach(t *testing.T) {
 		defer w.fill(s, first, second)()
 		w.lose(func(x *parcel) bool { return brings(x, first, 0) || brings(x, second, 1) })
 		must(t, s.step(w.soon(), 0, 1)) // the second has it
-		done := make(chan error, 1)
-		go func() { done <- s.step(w.soon(), 1, 1) }()
+		done := beside(func() error { return s.step(w.soon(), 1, 1) })
 		time.Sleep(simQuick.Patience / 2)
 		if len(done) > 0 {
 			t.Errorf("the step of layer 1 ends, where no copy has both layers'")
@@ -653,8 +666,7 @@ func TestFoundNoRoomToFollow(t *testing.T) {
 		must(t, s.step(w.soon(), 0, 1)) // the ample one has it
 		ample.process.away = time.Now().Add(700 * time.Millisecond)
 		_, _ = w.client.status(context.Background(), ample.name) // it is seen that nobody listens
-		done := make(chan error)
-		go func() { done <- s.append(w.soon(), []int{1}, 1) }()
+		done := beside(func() error { return s.append(w.soon(), []int{1}, 1) })
 		time.Sleep(simQuick.Patience / 2)
 		w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
 		time.Sleep(5 * simQuick.Patience)

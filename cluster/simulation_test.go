@@ -80,8 +80,10 @@ func inBubble(t *testing.T, seed uint64, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// play plays a script.
+// play plays a script. One that ends by t.Fatal leaves clients and workers, which would go on for
+// ever.
 func (w *world) play(script func()) {
+	defer w.endAll()
 	if *simSeed > 0 {
 		w.trace.lines = func(line string) { w.Log(line) }
 	}
@@ -91,7 +93,28 @@ func (w *world) play(script func()) {
 		script()
 	}()
 	w.conduct(done)
+}
+
+// endAll ends clients and workers that there still are.
+func (w *world) endAll() {
+	if c := w.theClient(); c != nil {
+		c.Close()
+	}
 	w.leaving.Wait()
+	for _, n := range w.running() {
+		n.worker.Close()
+	}
+}
+
+// beside does something beside a script, and returns where its error comes: none, if it ends by
+// t.Fatal.
+func beside(f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		done <- f()
+	}()
+	return done
 }
 
 // newWorld draws what a run is like.
