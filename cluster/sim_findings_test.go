@@ -507,6 +507,32 @@ func TestFoundLateCopyYieldsToAppends(t *testing.T) {
 	})
 }
 
+// What a slab of one shape has no use for is there for others: a run of a part goes to one slab.
+func TestFoundShapesShareMemory(t *testing.T) {
+	a := &arena{limit: 4 << 20, slabs: map[attn.StoreConfig][]*slab{}}
+	for heads := 1; heads <= 4; heads++ {
+		r, err := a.newRun(attn.StoreConfig{KVHeads: heads, HeadDim: 16, ValueDim: 16}, 20)
+		must(t, err)
+		defer a.free(r)
+		if n := r.slab.store.FreePages(); n < 20 {
+			t.Errorf("the slab of %d heads has %d pages, want 20 or more", heads, n)
+		}
+	}
+}
+
+// Where messages are lost and nothing else is to be, no worker is gone for as long as a lease.
+func TestSimulationKnowsLeases(t *testing.T) {
+	w := &world{safe: true, tight: true}
+	for kind := 12; kind < 17; kind++ {
+		if !w.endsLeases(kind) {
+			t.Errorf("a fault of kind %d lasts", kind)
+		}
+	}
+	if w.tight = false; w.endsLeases(12) {
+		t.Errorf("a worker does not hang for long, though others have all copies")
+	}
+}
+
 // A play ends with its script, also where that ends by t.Fatal, or something beside it does.
 func TestSimulationEnds(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) { runtime.Goexit() })
