@@ -171,7 +171,11 @@ func (w *world) whole() bool {
 // started again without.
 func (w *world) has(s *Sequence, p *sequencePart, x *partCopy) bool {
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == x.worker })
-	copied := w.nodes[i].worker.copiesOf(s.client.id)[x.id]
+	worker := w.nodes[i].worker
+	if worker == nil {
+		return false
+	}
+	copied := worker.copiesOf(s.client.id)[x.id]
 	if copied == nil {
 		return false
 	}

@@ -27,7 +27,7 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 	inBubble(t, 1, func(t *testing.T) {
 		w := &world{T: t, seed: 1, dice: rand.New(rand.NewPCG(1, 0)), begin: time.Now(),
 			sent: make(chan struct{}, 1), serving: map[string]*process{}, stats: map[string]int{},
-			counted: map[simPart]map[uint64]time.Time{},
+			counted: map[simPart]map[uint64]simCopy{},
 			weather: weather{lag: 100 * time.Microsecond}, safe: true}
 		for i := range workers {
 			w.nodes = append(w.nodes, &node{name: fmt.Sprint("w", i), config: WorkerConfig{
@@ -531,6 +531,28 @@ func TestSimulationKnowsLeases(t *testing.T) {
 	if w.tight = false; w.endsLeases(12) {
 		t.Errorf("a worker does not hang for long, though others have all copies")
 	}
+}
+
+// A copy on a worker that leaves, given up when another one had all, is not one that is left, though
+// the worker has not heard of it.
+func TestSimulationKnowsWhatLeaves(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		w.safe = false
+		first, second := s.holders()[0], s.holders()[1]
+		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
+		ctx, cancel := context.WithDeadline(context.Background(), w.soon())
+		defer cancel()
+		beside(func() error { return second.worker.Drain(ctx) })
+		w.eventually("one copy is given up", func() bool { return s.far.Missing() == 1 })
+		time.Sleep(simQuick.Gone) // and is counted no more
+		w.kill(first)
+		w.start(first)
+		err := s.attend(w.soon(), 0, 1)
+		if s.afterLoss(err); !errors.Is(err, ErrLost) {
+			t.Errorf("the error is %v, want ErrLost", err)
+		}
+		w.kill(second)
+	})
 }
 
 // A play ends with its script, also where that ends by t.Fatal, or something beside it does.

@@ -122,7 +122,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := &world{T: t, seed: seed, dice: r, begin: time.Now(), sent: make(chan struct{}, 1),
 		serving: map[string]*process{}, stats: map[string]int{},
-		counted: map[simPart]map[uint64]time.Time{}}
+		counted: map[simPart]map[uint64]simCopy{}}
 	some := func(most float64) float64 { return most * r.Float64() * float64(r.IntN(2)) }
 	w.weather = weather{loss: some(0.05), twice: some(0.5), slow: some(0.3), garbage: some(0.02),
 		lag: time.Duration(1 + r.ExpFloat64()*float64(2*time.Millisecond))}
