@@ -58,7 +58,8 @@ func (c *Client) catchesUp(x *partCopy, err error) bool {
 }
 
 // takeBack counts again on those of a part's reserve that say that they have all, and reports
-// whether it is any. Those that say that they lack something are of no use any more.
+// whether it is any. Those that say that they lack something are of no use any more, but for what
+// is not cut yet, which says nothing.
 func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
 	c := s.client
 	for _, x := range s.reserve(p) {
@@ -70,6 +71,7 @@ func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
 		switch {
 		case err == nil:
 			any = s.rejoin(ctx, p, x, all) || any
+		case s.isBroken(), s.content(p).epoch != all.epoch:
 		case errors.Is(err, errUnknown), errors.Is(err, errStale) && !c.catchesUp(x, err):
 			c.lose(x)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -433,6 +434,36 @@ func TestFoundLateCopyIsTakenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A copy that could not say in time what it has is not given up for what it was not told to cut.
+func TestFoundLateCopyWaitsForCut(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		f, p := s.far, s.far.parts[0]
+		_, second := w.late(s)
+		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
+		cut := func(broken bool, more uint32) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.broken, p.epoch = broken, p.epoch+more
+		}
+		must(t, f.mended.own(context.Background())) // a cut goes on, or has failed
+		cut(true, 1)
+		time.Sleep(2 * requestPatience * simQuick.Patience)
+		w.lose(nil)
+		for range 3 {
+			if f.takeBack(context.Background(), p) {
+				t.Errorf("a copy is taken back before it is cut")
+			}
+			time.Sleep(simQuick.Patience)
+		}
+		cut(false, math.MaxUint32)
+		f.mended.disown()
+		w.eventually("copies are there again", func() bool { return f.Missing() == 0 })
+		if copies := f.good(p); copies[0].id > 2 || copies[1].id > 2 {
+			t.Errorf("copies are %d and %d, want the first two", copies[0].id, copies[1].id)
+		}
+	})
 }
 
 // Of copies that are recalled those are not counted on that lack something, though nobody asks them
