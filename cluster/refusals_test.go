@@ -60,7 +60,7 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 056d4361: version 5"}},
+			refusal{ErrProtocol, "want 066d4361: version 6"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
