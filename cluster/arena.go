@@ -71,8 +71,8 @@ func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	return &run{best.store.NewSequence(), best}, nil
 }
 
-// newSlab takes a slab from the system, with some pages at least, or a smaller one if there is less.
-// The lock is held.
+// newSlab takes a slab from the system, with some pages at least, or a smaller one if there is
+// less. The lock is held.
 func (a *arena) newSlab(c attn.StoreConfig, least int) (*slab, error) {
 	page := pageBytes(&c)
 	free := a.limit - a.used

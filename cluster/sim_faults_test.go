@@ -117,8 +117,8 @@ func (w *world) fault() {
 	}
 }
 
-// endsLeases reports whether a fault could end leases, where nothing is to be lost, if it lasts: one
-// of the client, or of a worker that may have the only copy with what messages have brought.
+// endsLeases reports whether a fault could end leases, where nothing is to be lost, if it lasts:
+// one of the client, or of a worker that may have the only copy with what messages have brought.
 func (w *world) endsLeases(kind int) bool {
 	return w.safe && (kind == 2 || kind == 3) || w.tight && kind > 11
 }

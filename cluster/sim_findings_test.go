@@ -564,8 +564,8 @@ func TestSimulationKnowsLeases(t *testing.T) {
 	}
 }
 
-// A copy on a worker that leaves, given up when another one had all, is not one that is left, though
-// the worker has not heard of it.
+// A copy on a worker that leaves, given up when another one had all, is not one that is left,
+// though the worker has not heard of it.
 func TestSimulationKnowsWhatLeaves(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {
 		w.safe = false
