@@ -200,6 +200,9 @@ func TestRefusedAttention(t *testing.T) {
 		"a bias of huge size": func(r *attendRequest) {
 			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
 		},
+		"outputs of parts apart": func(r *attendRequest) {
+			r.whole, r.parts = true, append(r.parts, attendPart{copy: 1, keys: 2, offset: -2})
+		},
 		"a window": func(r *attendRequest) { r.options.window = attn.Window{Left: math.MaxInt} },
 	} {
 		_, err := ask(change)
