@@ -124,6 +124,8 @@ var tuningTrials = []tuningTrial{
 			panelCalls(2, 4, 6, 8, 12, 16))},
 	{"MinPacked16", []int{2, 13, math.MaxInt},
 		func(row *tuning.Row, n int) { row.MinPacked16 = n }, packedCalls},
+	{"MinPagedPanels", []int{0, 6}, func(row *tuning.Row, n int) { row.MinPagedPanels = n },
+		panelCalls(5, 6, 7, 8, 12, 16, 24)},
 	{"FusedSoftmax", []int{0, 1}, func(row *tuning.Row, n int) { row.FusedSoftmax = n > 0 },
 		prefillCalls},
 	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) {

@@ -98,6 +98,7 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.FewRows = []int{64, 128}[r.IntN(2)]
 	row.QuarterSteps, row.FourPanels, row.OnePanel = coin(), coin(), coin()
 	row.MinPagedRows, row.MaxPagedRows = 1+r.IntN(3), []int{0, 32}[r.IntN(2)]
+	row.MinPagedPanels = []int{0, 1, 6}[r.IntN(3)]
 	from, floats, typed := []int{2, 13, math.MaxInt}, r.IntN(3), r.IntN(3)
 	row.MinRows16, row.MinTypedRows16 = from[floats], from[typed]
 	row.MinPacked16 = from[(floats+typed)%3]

@@ -91,6 +91,7 @@ type schedule struct {
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
+	panelRows    int  // from this many rows on, kernels take panels of a cache or store as packed keys
 	further      int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
 	// few rows of integers prefetch so many bytes ahead,
 	ahead           int

@@ -27,6 +27,10 @@ const (
 	// one span: with more, what is between kernels takes no part of the time worth saving.
 	fullPackedRows = 16
 
+	// pagedPanelRows is up to how many rows panels of a cache or store are read page by page, where
+	// reads are queued: more rows compute longer than they wait.
+	pagedPanelRows = 24
+
 	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
 	// for the last one.
 	unitsPerWorker = 4
@@ -245,6 +249,9 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.keys.pagedRows = t.PagedRows(p.chunkRows)
 		p.values.pagedRows = p.keys.pagedRows
 	}
+	if p.keyKind == kindPanels && p.valueKind == kindPanels {
+		p.decidePanels(t)
+	}
 	switch {
 	case p.keyKind == kindViews:
 		p.decideViews(t)
@@ -253,6 +260,15 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.blocks, p.spanRows = Segment/Block, maxTypedRows
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
+	}
+}
+
+// decidePanels says whether panels of a cache or store are read page by page. Rows that have 16
+// lanes anyway gain nothing by that in the L2 cache.
+func (p *plan) decidePanels(t *tuning.Row) {
+	p.panelRows = t.PagedPanels(p.chunkRows)
+	if p.panelRows > 0 && (p.chunkRows < t.MinRows16 || p.bytes > float64(t.L2)) {
+		p.keys.pagedRows, p.values.pagedRows = pagedPanelRows, pagedPanelRows
 	}
 }
 

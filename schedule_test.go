@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -373,7 +374,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 }
 
 // Kernels are told where they find keys and values in the cache because the call has packed keys:
-// over views for rows enough, and never over a cache.
+// over views for rows enough. Over a cache they are as if it did where rows are prefetched.
 func TestKernelsAreToldOfPackedKeys(t *testing.T) {
 	use(t, chosen.ISA)
 	for rows, want := range map[int]bool{1: false, packedRows - 1: false, packedRows: true, 40: true} {
@@ -385,17 +386,65 @@ func TestKernelsAreToldOfPackedKeys(t *testing.T) {
 			t.Errorf("%d rows: keys %t, values %t, want %t", rows, w.queue.packed, w.layout.packed, want)
 		}
 	}
-	x := newProblem(random("packed keys"), normal, shape{1, 1, 12, 1, 2 * Block, 8, 8})
-	cache, err := filledIn(F32, x.k, x.v)
+	readingAs(t, tuning.QueuedReads)
+	for _, c := range []struct {
+		from, rows    int
+		packed, paged bool
+	}{{0, 12, false, false}, {6, 5, false, false}, {6, 6, true, true},
+		{6, pagedPanelRows, true, true}, {6, pagedPanelRows + 1, true, false}} {
+		tuned.MinPagedPanels, tuned.MinRows16 = c.from, math.MaxInt
+		p := cacheOfRows(t, F32, c.rows)
+		var w scratch
+		w.fit(p)
+		w.attendChunk(p, 0, p.chunks)
+		if w.queue.packed != c.packed || w.layout.packed != c.packed {
+			t.Errorf("%+v: keys %t, values %t as packed", c, w.queue.packed, w.layout.packed)
+		}
+		if (w.queue.pointer != 0) != c.paged || (w.layout.pointer != 0) != c.paged {
+			t.Errorf("%+v: pointers %#x and %#x", c, w.queue.pointer, w.layout.pointer)
+		}
+	}
+	if tuned.MinRows16 = 12; cacheOfRows(t, F32, 12).keys.pagedRows != 0 {
+		t.Error("rows that have 16 lanes anyway read page by page what the L2 cache holds")
+	}
+	if tuned.L2 = 0; cacheOfRows(t, F32, 12).keys.pagedRows != pagedPanelRows {
+		t.Error("rows that have 16 lanes anyway do not read page by page what it does not hold")
+	}
+	if p := cacheOfRows(t, F16, 12); p.panelRows != 0 || p.keys.pagedRows != 0 {
+		t.Errorf("halves: page by page from %d to %d rows", p.panelRows, p.keys.pagedRows)
+	}
+}
+
+// cacheOfRows is the plan of a call over a cache with a group of so many rows, and two blocks.
+func cacheOfRows(t *testing.T, format Format, rows int) *plan {
+	x := newProblem(random("cache of rows"), normal, shape{1, 1, rows, 1, 2 * Block, 8, 8})
+	cache, err := filledIn(format, x.k, x.v)
 	must(t, err)
-	defer cache.Close()
-	p := newPlan(zeros(1, 12, 1, 8), x.q, Tensor{}, Tensor{}, &Options{})
+	t.Cleanup(func() { cache.Close() })
+	p := newPlan(zeros(1, rows, 1, 8), x.q, Tensor{}, Tensor{}, &Options{})
 	must(t, cache.plan(&p, &Options{}))
 	p.decide(&tuned, 1)
-	var w scratch
-	w.fit(&p)
-	if w.attendChunk(&p, 0, p.chunks); w.queue.packed || w.layout.packed {
-		t.Errorf("a cache: keys %t, values %t", w.queue.packed, w.layout.packed)
+	return &p
+}
+
+// What is prefetched a window after a place of a block is in the block that is read then, wherever
+// a store keeps it; after the last block it is what follows in memory.
+func TestWindowAfter(t *testing.T) {
+	const block = 3 * prefetchWindow / 2
+	p, memory := plan{}, make([]byte, 4*block)
+	p.packed = &packedKV{}
+	p.packed.block = block
+	places := []int{2 * block, 0, block}
+	for _, c := range []struct{ at, want int }{{0, 2*block + prefetchWindow},
+		{prefetchWindow / 2, 0}, {prefetchWindow, prefetchWindow / 2}} {
+		if got := p.windowAfter(memory, places, c.at) + prefetchWindow; got !=
+			operand.Address(memory, c.want) {
+			t.Errorf("after byte %d: byte %d, want %d", c.at, got-operand.Address(memory, 0), c.want)
+		}
+	}
+	last := p.windowAfter(memory, places[2:], prefetchWindow)
+	if want := operand.Address(memory, block+prefetchWindow); last != want {
+		t.Errorf("after the last block: byte %d", last-operand.Address(memory, 0))
 	}
 }
 

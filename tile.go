@@ -121,8 +121,9 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		if direct && b.hi == Block {
 			floatKind{}.keys(w, p, c, &b)
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
-			if operand.Reads(k, Block*p.d); c.rows <= p.values.pagedRows {
-				w.layout.pointer = operand.Address(v, 0)
+			if operand.Reads(k, Block*p.d); w.layout.pointer != 0 {
+				w.pointer = p.windowAfter(b.memory, places[i:s.blocks], 0)
+				w.layout.pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.keyBytes)
 			}
 			w.layout.reads(v)
 			w.queue.pointer, t.k, t.v = w.pointer, &k[0], &v[0]
@@ -135,6 +136,16 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		}
 		w.layout.overwrite = false
 	}
+}
+
+// windowAfter is a pointer for kernels that read the first of some blocks from byte at on: a window
+// before what comes a window later, which in a store is elsewhere.
+func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
+	block, later := p.packed.block, at+prefetchWindow
+	if i := later / block; i < len(places) {
+		return operand.Address(memory, places[i]+later%block) - prefetchWindow
+	}
+	return operand.Address(memory, places[0]+at)
 }
 
 // addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read

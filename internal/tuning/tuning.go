@@ -73,6 +73,9 @@ type Row struct {
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
 	MaxPagedRows   int  // up to so many
+	// MinPagedPanels is from how many rows on a cache or store of float32 is read page by page with
+	// queued reads, and by kernels that MinPacked16 chooses; 0 if never.
+	MinPagedPanels int
 	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -127,7 +130,7 @@ var table = []Row{
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
-		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
+		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinPagedPanels: 6,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
@@ -242,6 +245,15 @@ func (t *Row) PagedRows(rows int) int {
 		return t.MaxPagedRows
 	}
 	return 0
+}
+
+// PagedPanels is from how many rows on panels of a cache or store are read page by page though
+// reads are queued, where chunks have some rows; 0 if none are.
+func (t *Row) PagedPanels(rows int) int {
+	if t.Reads != QueuedReads || rows < t.MinPagedPanels {
+		return 0
+	}
+	return t.MinPagedPanels
 }
 
 // PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
