@@ -45,7 +45,7 @@ func (c *trial) anyPrefetchHint() prefetchHint {
 	}
 	a := prefetchHint{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14),
 		fourPanels: c.IntN(2) == 0,
-		inOrder:    c.IntN(2) == 0}
+		inOrder:    c.IntN(2) == 0, oneStream: c.IntN(2) == 0}
 	if c.IntN(2) == 0 {
 		a.pointer = uintptr(c.Uint64())
 	}

@@ -107,8 +107,11 @@ func (p *plan) place(at placement) string {
 // prefetching says how they are prefetched.
 func (p *plan) prefetching(at placement) string {
 	order := "page by page"
-	if p.inOrder {
+	switch {
+	case p.inOrder:
 		order = "in order"
+	case p.oneStream:
+		order = "in one stream"
 	}
 	switch {
 	case p.chunkRows > at.pagedRows:

@@ -212,13 +212,15 @@ type prefetchHint struct {
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
+	// what is a window after the pointer is prefetched line by line, not a line of each page in turn
+	oneStream bool
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
+	a.pointer, a.inOrder, a.fourPanels, a.oneStream = 0, inOrder, tuned.FourPanels, tuned.OneStream
 	a.prefetchOne, a.prefetchFew = one, few
 }
 

@@ -256,7 +256,8 @@ func (p *plan) decideReads(t *tuning.Row) {
 // decideViews says where keys and values of views are read. Keys in rows are transposed in
 // registers, which takes as long as packing from a few queries on. Values in rows can be read as
 // they are, which pays for more rows if rows of values are close together, or are prefetched in
-// time. Where heads go together, each has its turn after a step of keys.
+// time. Where heads go together, each has its turn after a step of keys; else, where one stream is
+// what the CPU reads fast, that of keys and that of values go on for several blocks.
 func (p *plan) decideViews(t *tuning.Row) {
 	if p.k.SL > 0 && p.d <= inPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
@@ -267,7 +268,8 @@ func (p *plan) decideViews(t *tuning.Row) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
-	if p.inOrder && p.headsPerChunk == 1 {
+	p.oneStream = t.OneStream && p.chunkRows <= min(inPlaceRows, p.keys.pagedRows)
+	if (p.inOrder || p.oneStream) && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
 	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows

@@ -168,8 +168,13 @@ func TestSpanBounds(t *testing.T) {
 			span{0, 0, Block, 4, Block, true, false}, 256},
 		{"queued reads", false, one, Options{}, 0, Segment,
 			span{0, 0, Block, 1, Block, true, false}, Block},
+		{"one stream", false, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment,
+			span{0, 0, Block, 16, Block, true, false}, Segment},
+		{"too many rows for one stream", false, shape{1, 1, 5, 1, 2000, 8, 8}, Options{}, 0, Segment,
+			span{0, 0, Block, 1, Block, true, false}, Block},
 	} {
 		readingAs(t, tuning.QueuedReads)
+		tuned.MinPagedRows, tuned.MaxPagedRows, tuned.OneStream = 2, 32, true
 		if c.inOrder {
 			readingAs(t, tuning.SequentialReads)
 		}

@@ -69,6 +69,7 @@ type Row struct {
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
 	MaxPagedRows   int  // up to so many
+	OneStream      bool // up to five of these rows prefetch in one stream, not from 8 pages in turn
 	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -123,12 +124,12 @@ var table = []Row{
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
-		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32,
+		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, OneStream: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchScaled: 8192,
 		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
-		MinPagedRows: 2, MaxPagedRows: 32,
+		MinPagedRows: 2, MaxPagedRows: 32, OneStream: true,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
