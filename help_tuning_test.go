@@ -97,8 +97,9 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 		tuning.SequentialReads}[r.IntN(3)]
 	row.FewRows = []int{64, 128}[r.IntN(2)]
 	row.QuarterSteps, row.FourPanels, row.OnePanel = coin(), coin(), coin()
-	row.MinPagedRows, row.MaxPagedRows = 1+r.IntN(3), []int{0, 32}[r.IntN(2)]
-	row.OneStream = coin()
+	paged := 0
+	row.MinPagedRows, paged = 1+r.IntN(3), r.IntN(4)
+	row.MaxPagedRows, row.OneStream = []int{0, 32}[paged%2], paged >= 2
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MinTypedRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
